@@ -24,10 +24,10 @@ const VirtualNetworkId = z
   )
 const SubnetName = z.string().regex(/^\w[\w.-]{0,79}$/, 'must be the name of a subnet')
 
-/** A subnet of our network for machines that run this program: they reach the API server from there. */
+/** A subnet for machines that run this program. They can reach the API server. */
 const Runners = z.strictObject({
   cidr: Cidr,
-  /** `github` delegates it, for runners that GitHub hosts inside a network of their user. */
+  /** `github` delegates the subnet to GitHub, for GitHub-hosted runners inside this network. */
   host: z.enum(['own', 'github']).default('own'),
 })
 
@@ -35,7 +35,7 @@ const Runners = z.strictObject({
 const Peering = z.strictObject({
   name: Label,
   virtualNetworkId: VirtualNetworkId,
-  /** Its ranges: they reach the API server, and no node. */
+  /** Its ranges. They can reach the API server, but no node. */
   ranges: z.array(Cidr).min(1).max(20),
 })
 
@@ -60,7 +60,7 @@ export const Network = z.strictObject({
   endpointCidr: Cidr.default('10.40.6.0/26'),
   podCidr: Cidr.default('10.244.0.0/16'),
   serviceCidr: Cidr.default('10.0.0.0/16'),
-  /** Zones of the address that everything leaves by. */
+  /** Zones of the public address of outgoing traffic. */
   egressZones: Zones.default(['1', '2', '3']),
   runners: Runners.optional(),
   peerings: z.array(Peering).max(20).default([]),

@@ -39,8 +39,7 @@ const ranges = rule(['network'], ({ network }) => {
   return [
     ...named.map(
       ({ key, range }) =>
-        !isPrivate(range) &&
-        problem(`network.${key}`, `${range.cidr} is not private: take one of 10.0.0.0/8`),
+        !isPrivate(range) && problem(`network.${key}`, `${range.cidr} is not private: use one of 10.0.0.0/8`),
     ),
     ...SUBNETS.map((key) => outsideOf(key, vnet, rangeOf(key))),
     ...SUBNETS.map((key) => tooSmall(key, rangeOf(key))),
@@ -95,7 +94,7 @@ const ownership = rule(['network'], ({ network }) => {
       }),
     ),
     new Set(peerings.map(({ name }) => name)).size < peerings.length &&
-      problem('network.peerings', 'must have a name of its own for each'),
+      problem('network.peerings', 'must have a different name for each'),
   ]
 })
 
@@ -108,7 +107,7 @@ const addresses = rule(['network', 'pools'], ({ network, pools }) => {
   const nodes = [pools.system, pools.app, pools.kata].reduce((sum, pool) => sum + pool.max + 1, 0)
   const pods = parseCidr(network.podCidr)
   const subnet = parseCidr(network.nodeCidr)
-  // Azure keeps five addresses of each subnet; the overlay gives each node a /24 of the pods' range.
+  // Azure reserves five addresses of each subnet; the overlay gives each node a /24 of the pods' range.
   const nodesThatFit = subnet ? subnet.to - subnet.from + 1 - 5 : nodes
   const podRanges = pods && pods.bits <= 24 ? 2 ** (24 - pods.bits) : 0
   return [
@@ -131,7 +130,7 @@ const pools = rule(['pools'], ({ pools: all }) =>
       size && size.tempDiskGib > 0 && pool.osDiskGib > size.tempDiskGib
         ? problem(
             `pools.${name}.osDiskGib`,
-            `${pool.osDiskGib} GiB does not fit the local disk of ${pool.size}, ${size.tempDiskGib} GiB: lower it or take a larger size`,
+            `${pool.osDiskGib} GiB does not fit on the local disk of ${pool.size}, ${size.tempDiskGib} GiB: lower it or use a larger size`,
           )
         : undefined,
     ]
@@ -142,11 +141,11 @@ const systemPool = rule(['pools'], ({ pools: { system } }) => {
   const size = parseVmSize(system.size)
   return [
     system.min < 2 &&
-      problem('pools.system.min', 'must be at least 2: one node alone takes DNS down with it'),
+      problem('pools.system.min', 'must be at least 2: if the only node fails, DNS fails too'),
     size?.isBurstable &&
       problem('pools.system.size', 'must not be burstable: AKS refuses B sizes for system pools'),
     size && size.vcpus < 4
-      ? problem('pools.system.size', 'must have at least 4 vCPUs, as Standard_D4ds_v5')
+      ? problem('pools.system.size', 'must have at least 4 vCPUs, such as Standard_D4ds_v5')
       : undefined,
   ]
 })
@@ -160,12 +159,12 @@ const kataPool = rule(['pools'], ({ pools: { kata } }) => {
       !size.isKataCapable &&
       problem(
         'pools.kata.size',
-        `${kata.size} does not nest machines: take an Intel D or E of v3 to v5, as Standard_D8ds_v5`,
+        `${kata.size} does not support nested virtualisation: use an Intel D or E size of v3 to v5, such as Standard_D8ds_v5`,
       ),
     kata.min < 1 &&
       problem(
         'pools.kata.min',
-        'must be at least 1: from no node the first sandbox waits minutes for a machine',
+        'must be at least 1: with no node, the first sandbox waits minutes for a machine',
       ),
   ]
 })
@@ -192,7 +191,7 @@ const sandboxes = rule(['pools', 'sandbox'], ({ pools: { kata }, sandbox }) => {
       ),
     sandbox.warm > sandbox.max && problem('sandbox.warm', `${sandbox.warm} is above max ${sandbox.max}`),
     sandbox.warm > perNode * kata.max &&
-      problem('sandbox.warm', `${sandbox.warm} warm ones do not fit the pool`),
+      problem('sandbox.warm', `${sandbox.warm} warm sandboxes do not fit into the pool`),
   ]
 })
 
@@ -217,7 +216,11 @@ const apiServer = rule(['apiServer'], ({ apiServer: api }) =>
         const range = parseCidr(cidr)
         const isWide = range !== undefined && range.bits < 8
         return (
-          isWide && problem(`apiServer.ranges.${index}`, `${cidr} is nearly everyone: name your own networks`)
+          isWide &&
+          problem(
+            `apiServer.ranges.${index}`,
+            `${cidr} covers nearly the whole Internet: list your own networks`,
+          )
         )
       }),
 )
@@ -227,7 +230,7 @@ const egress = rule(['egress'], ({ egress: { mode, advancedPolicies } }) => [
     advancedPolicies === 'None' &&
     problem(
       'egress.advancedPolicies',
-      'must be FQDN or L7 with egress.mode fqdn, whose names nothing would enforce',
+      'must be FQDN or L7 with egress.mode fqdn, otherwise nothing enforces the names',
     ),
 ])
 
@@ -252,7 +255,7 @@ const previews = rule(
     environment === 'prod' &&
       previewFeatures &&
       !allowPreviewInProd &&
-      problem('previewFeatures', 'must be false in prod, or allowPreviewInProd true beside it'),
+      problem('previewFeatures', 'must be false in prod, unless allowPreviewInProd is true'),
   ],
 )
 
@@ -275,7 +278,7 @@ const production = rule(
 const databaseSize = rule(['database'], ({ database: { size, highAvailability } }) => [
   highAvailability &&
     parseVmSize(size)?.isBurstable === true &&
-    problem('database.size', 'must not be burstable with highAvailability: take a D size'),
+    problem('database.size', 'must not be burstable with highAvailability: use a D size'),
 ])
 
 const modelHost = rule(['model', 'subscriptionId'], ({ model, subscriptionId }) => [
@@ -283,7 +286,7 @@ const modelHost = rule(['model', 'subscriptionId'], ({ model, subscriptionId }) 
     !model.resourceId.startsWith(`/subscriptions/${subscriptionId}/`) &&
     problem(
       'model.resourceId',
-      `must be in subscription ${subscriptionId}: the program may grant nothing elsewhere`,
+      `must be in subscription ${subscriptionId}: the program cannot assign roles in another subscription`,
     ),
 ])
 
@@ -306,12 +309,15 @@ const RULES = [
   modelHost,
 ]
 
-/** What sections contradict among themselves. */
+/** Problems between the sections of a platform. */
 export function platformProblems(sections: Sections): readonly ConfigProblem[] {
   return RULES.flatMap((check) => check(sections))
 }
 
-/** What the sections of a slice contradict. Whether it has expired is the sweeper's question: there is no clock here. */
+/**
+ * Problems between the sections of a slice. The expiry date is not checked here, because the result must not depend
+ * on the clock.
+ */
 export function sliceProblems(sections: Partial<SliceConfig>): readonly ConfigProblem[] {
   const { ceiling } = sections
   return ceiling !== undefined && ceiling.memoryMib < 1024

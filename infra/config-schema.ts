@@ -62,7 +62,7 @@ function parseSections<T>(shape: z.ZodRawShape, record: Readonly<Record<string, 
   const sections: Partial<Record<string, unknown>> = {}
   const problems: ConfigProblem[] = Object.keys(record)
     .filter((key) => !Object.hasOwn(shape, key))
-    .map((key) => ({ path: key, message: 'is no setting; see infra/config-schema.ts for those there are' }))
+    .map((key) => ({ path: key, message: 'is not a setting; infra/config-sections.ts lists all settings' }))
   for (const [key, schema] of Object.entries(shape)) {
     const parsed = z.safeParse(schema, record[key])
     if (parsed.success) sections[key] = parsed.data
@@ -122,7 +122,8 @@ function fault(key: string, value: unknown): string | undefined {
   const [namespace = '', name] = key.split(':')
   if (name === undefined) return `needs its namespace: ${CONFIG_NAMESPACE}:${key}`
   if (isEncrypted(value)) return 'is encrypted: no setting here is a secret'
-  if (![CONFIG_NAMESPACE, ...FOREIGN].includes(namespace)) return 'is in a namespace that nothing reads'
+  if (![CONFIG_NAMESPACE, ...FOREIGN].includes(namespace))
+    return 'is in a namespace that the program does not read'
   return undefined
 }
 

@@ -69,7 +69,7 @@ const Tags = z.strictObject({
 })
 
 const ApiServer = z.discriminatedUnion('access', [
-  /** Only the network reaches it: the program must run inside the network. */
+  /** Reachable only from its network, so the program must run inside the network. */
   z.strictObject({
     access: z.literal('private'),
     /** A public DNS name for the private address, for a peered network that cannot resolve our private zone. */
@@ -81,7 +81,7 @@ const ApiServer = z.discriminatedUnion('access', [
 const poolFields = {
   min: z.int().min(0).max(1000),
   max: z.int().min(1).max(1000),
-  /** Immutable. `generation` distinguishes two pools of one purpose. */
+  /** Immutable. `generation` distinguishes two pools with the same purpose. */
   zones: Zones.default(['1', '2', '3']),
   /** Immutable. Pods of one node; the overlay gives each node 256 addresses. */
   maxPods: z.int().min(30).max(250).default(110),
@@ -146,13 +146,13 @@ const Database = z.strictObject({
   backupDays: z.int().min(7).max(35).default(7),
   /** Immutable. */
   geoRedundantBackup: z.boolean().default(false),
-  /** The Entra group that administers it. The API is not an administrator; `docs/infra.md` has the statement. */
+  /** The Entra group that administers the database. The API is not an administrator (`docs/infra.md`). */
   adminGroup: z.strictObject({ objectId: Guid, name: z.string().min(1).max(256) }),
 })
 
 const Registry = z.strictObject({
   sku: z.enum(['Standard', 'Premium']).default('Standard'),
-  /** Where images are pushed from, when the registry is not open to the Internet. Needs Premium. */
+  /** Ranges that may push images if the registry is not open to the Internet. Needs Premium. */
   allowedRanges: z.array(Cidr).max(100).optional(),
 })
 
@@ -174,7 +174,10 @@ const Budget = z.strictObject({
 
 const Dns = z.strictObject({
   zone: Host,
-  /** Which account of the cluster obtains certificates by DNS challenges, and which keeps the records of Gateways. */
+  /**
+   * The service account that obtains certificates by DNS challenges, and the one that manages the records of
+   * Gateways.
+   */
   certificates: z
     .strictObject({
       namespace: Label.default('cert-manager'),
@@ -247,7 +250,7 @@ const Model = z.strictObject({
 })
 
 const PLATFORM = {
-  /** One stack for everything; the stacks of layers name theirs (`LayerSections`). */
+  /** `all` is one stack for all layers. The stack file of a layer names its layer (`LayerSections`). */
   layer: z.literal('all', `must be one of ${['all', ...LAYERS].join(', ')}`).default('all'),
   environment: z.string().regex(/^[a-z][a-z0-9]{1,7}$/, 'must be 2 to 8 lower-case letters and digits'),
   subscriptionId: Guid,
@@ -257,7 +260,7 @@ const PLATFORM = {
   /** Entra groups that administer the cluster. */
   adminGroupIds: z.array(Guid).min(1).max(10),
   tags: Tags,
-  /** Whether a destroy or a replacement of what holds state is refused. */
+  /** Whether Pulumi rejects the deletion and replacement of resources that hold state. */
   protect: Switch.default(true),
   /**
    * Increase it when an identity was recreated under its old name: Azure refuses to change the principal of a grant.
@@ -285,7 +288,7 @@ const PLATFORM = {
   names: Names.prefault({}),
   database: Database,
   registry: Registry.prefault({}),
-  /** Disks of workspaces that are volumes. */
+  /** Disks of workspaces that are stored on volumes. */
   workspaceDisks: z.enum(['PremiumV2_LRS', 'Premium_LRS', 'Premium_ZRS']).default('PremiumV2_LRS'),
   observability: Observability,
   budget: Budget,
@@ -300,14 +303,14 @@ const PLATFORM = {
 
 const Quantity = z.int().positive()
 const SLICE = {
-  /** The stack that the slice is cut from. */
+  /** The environment of the platform that hosts the slice. */
   environment: PLATFORM.environment,
   slug: PreviewSlug,
-  /** The branch's own name, for the tag that people read. */
+  /** The name of the branch, for a tag. */
   branch: z.string().min(1).max(256),
   expires: z.iso.datetime({ message: 'must be a time in UTC such as 2027-01-31T00:00:00Z' }),
   tags: Tags,
-  /** The quota of each of its namespaces, which limits the requests of the branch's tree. */
+  /** The quota of each namespace of the slice. It limits the resource requests of the branch's tree. */
   ceiling: z
     .strictObject({
       pods: Quantity.default(12),
@@ -345,7 +348,7 @@ export interface ConfigProblem {
   readonly message: string
 }
 
-/** All mistakes of one file or stack, as people read them. */
+/** All problems of one file or stack as lines of text. */
 export const problemLines = (what: string, problems: readonly ConfigProblem[]): string =>
   [
     `${what} has ${problems.length} mistake(s):`,

@@ -65,7 +65,8 @@ function configOf(parsed: ParsedConfig, what: string): InfraConfig {
 export async function readControllerRelease({ controller }: PlatformConfig): Promise<KubeManifest[]> {
   if (controller.install !== 'upstream') return []
   if (runtime.allConfig()[`${getProject()}:${PLAN_KEY}`] === 'true') {
-    if (!runtime.isDryRun()) throw new RunError(`${PLAN_KEY} is for npm run plan: take it out of the stack`)
+    if (!runtime.isDryRun())
+      throw new RunError(`${PLAN_KEY} is only for npm run plan: remove it from the stack`)
     return lockedObjects()
   }
   try {
@@ -75,7 +76,7 @@ export async function readControllerRelease({ controller }: PlatformConfig): Pro
   }
 }
 
-/** How the platform of a slice was configured, and what came out of it: two committed files, no state, no secret. */
+/** Reads the settings and the outputs of a slice's platform from two committed files, without a state or a secret. */
 export async function readBasePlatform(environment: string): Promise<BasePlatform> {
   const config = await readPlatform(environment)
   const environmentFile = `environments/${environment}.json`
@@ -85,7 +86,10 @@ export async function readBasePlatform(environment: string): Promise<BasePlatfor
   return { config, outputs: outputs.data }
 }
 
-/** The settings of the platform that this stack is a layer of. The stack is called after both, so it is no other's. */
+/**
+ * Returns the settings of the platform that this stack is a layer of. The name of the stack must consist of
+ * environment and layer.
+ */
 export async function readLayeredPlatform({ environment, layer }: LayerConfig): Promise<PlatformConfig> {
   const stack = layerStack(environment, layer)
   if (getStack() !== stack)

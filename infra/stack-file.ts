@@ -1,13 +1,13 @@
 import { Document, isAlias, isMap, isScalar, isSeq, parseDocument, type Scalar } from 'yaml'
 import type { ConfigProblem } from './config-sections.ts'
 
-/** The section `config` of a stack file, and every value in it that YAML readers disagree about. */
+/** The section `config` of a stack file, and every value that YAML parsers read differently. */
 export interface StackText {
   readonly config: Readonly<Record<string, unknown>>
   readonly problems: readonly ConfigProblem[]
 }
 
-/** Namespace of our keys, which messages leave out. */
+/** Namespace of our keys. Messages omit it. */
 const OWN = /^agentweaver:/
 
 /**
@@ -23,12 +23,12 @@ export function readStackText(text: string): StackText {
     throw new SyntaxError('begins with a %YAML line, which Pulumi does not read: remove it')
   const content: unknown = document.toJS({ maxAliasCount: 20 })
   const config = isRecord(content) ? (content['config'] ?? {}) : undefined
-  if (!isRecord(config)) throw new SyntaxError('has no map of keys under "config"')
+  if (!isRecord(config)) throw new SyntaxError('has no mapping under "config"')
   const node = document.get('config', true)
   return { config, problems: isMap(node) ? ambiguous(node, []) : [] }
 }
 
-/** Content as the text of a stack file in which no string can be read as anything else. */
+/** Serializes content to a stack file in which every parser reads a string as a string. */
 export function writeStackText(content: unknown): string {
   return quoted(new Document(content)).toString(STYLE)
 }
@@ -46,7 +46,7 @@ export function quoted(document: Document): Document {
   return document
 }
 
-/** Folding a long string would put a line break into it for readers that do not unfold. */
+/** Long strings are not folded, because some parsers would read the line break as part of the string. */
 export const STYLE = { lineWidth: 0 } as const
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
@@ -80,7 +80,7 @@ const OTHER = {
   date: (text: string) =>
     `is ${text}, a time to some YAML readers and text to others: write it in quotes, such as "${text.slice(0, 10)}"`,
   number: (text: string) =>
-    `is ${text}, which YAML readers take for different numbers or for text: write a number in plain digits, or "${text}" in quotes`,
+    `is ${text}, which YAML readers parse as different numbers or as text: write a number in plain digits, or "${text}" in quotes`,
   merge: (text: string) => `is ${text}, which some YAML readers merge or replace: write "${text}" in quotes`,
 }
 
@@ -96,12 +96,12 @@ const READINGS: readonly (readonly [RegExp, (text: string) => string])[] = [
   [/^[-+]?\.(?:inf|nan)$/i, OTHER.number],
 ]
 
-/** What every reader takes alike: a boolean, or a number that a JavaScript number holds exactly. */
+/** Scalars that every parser reads in the same way: a boolean, or a number that JavaScript represents exactly. */
 const ALIKE = /^(?:true|false|0|-?[1-9]\d{0,14}|-?(?:0|[1-9]\d{0,9})\.\d{1,5})$/
 
 function ambiguityOf({ type, source = '' }: Scalar): string | undefined {
   if (type !== 'PLAIN' || ALIKE.test(source)) return undefined
-  // Go's reader takes every underscore out before it looks for a number.
+  // Go's parser removes every underscore before it parses a number.
   const spellings = /\d/.test(source) ? [source, source.replaceAll('_', '')] : [source]
   return READINGS.find(([pattern]) => spellings.some((text) => pattern.test(text)))?.[1](source)
 }

@@ -4,7 +4,9 @@ import type { InfraConfig, LayerConfig, PlatformConfig } from './config-sections
 import { buildAddOnsLayer, buildClusterLayer, buildNetworkLayer, buildPlatform } from './platform/platform.ts'
 import { buildSlice } from './slice/slice.ts'
 
-/** One program, three shapes: a platform, a layer of one, or a preview of a branch on one. */
+/**
+ * Builds one of three kinds of stacks: a platform, a layer of a platform, or the preview of a branch on a platform.
+ */
 export async function buildStack(config: InfraConfig): Promise<StackOutputs> {
   if (config.kind === 'slice') return buildSlice(config, await readBasePlatform(config.environment))
   if (config.layer !== 'all') return buildLayer(config)
@@ -24,7 +26,7 @@ async function buildLayer(config: LayerConfig): Promise<StackOutputs> {
   }
 }
 
-/** What an `index.ts` exports by name; the rest goes out as `about`. */
+/** The outputs that `index.ts` exports by name. All other outputs are exported as `about`. */
 interface StackOutputs {
   readonly infra?: object
   readonly boundary?: object
@@ -36,4 +38,4 @@ const isOutOfReach = ({ apiServer, network }: PlatformConfig) =>
   apiServer.access === 'private' && network.existing === undefined
 
 const outOfReach = (environment: string) =>
-  `The API server of ${environment} is reached from its network alone, which this stack makes: from elsewhere it stops at the first object of Kubernetes. npm run up -- --stack ${environment} raises it in layers.`
+  `The API server of ${environment} can be reached only from its network, which this stack creates. From elsewhere the update fails at the first Kubernetes object. Use npm run up -- --stack ${environment}, which creates the platform in layers.`

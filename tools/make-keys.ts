@@ -29,12 +29,11 @@ export async function makeKeys(folder: string) {
 
 const HELP = `Usage: npm run keys -- FOLDER
 
-Makes the keys of a deployment in FOLDER, which is created if it is not there:
+Creates the keys of a deployment in FOLDER. Creates the folder if it does not exist:
   ${KEY_FILES.deploymentKey}  32 random bytes, from which bearers and seals are derived
   ${KEY_FILES.ticketKey}      the private key that signs the tickets of sandboxes
   ${API_KEY_FILE}         the first API key, for the first operator
-Prints the public half, which goes into the section "keys" of environments/NAME.json. Keys that are there are never
-replaced. How a deployment gets the files, and how keys are rotated: docs/deployment.md
+Prints the public half, which goes into the section "keys" of environments/NAME.json. Existing keys are never replaced. How a deployment gets the files, and how keys are rotated: docs/deployment.md
 `
 
 const EXIT_USAGE = 2
@@ -68,7 +67,7 @@ function refuseExisting(folder: string): void {
   const found = [...Object.values(KEY_FILES), API_KEY_FILE].filter((name) => existsSync(join(folder, name)))
   if (found.length === 0) return
   refuse(
-    `${folder} has keys already: ${found.join(', ')}. They stay as they are.\n` +
+    `${folder} already contains keys: ${found.join(', ')}. They were not changed.\n` +
       'Use them, or name another folder for the keys of another deployment. To replace keys that are in use: docs/deployment.md',
   )
 }

@@ -23,16 +23,16 @@ export interface ClusterArgs {
   readonly names: PlatformNames
   readonly network: {
     readonly subnets: { readonly nodes: Input<string>; readonly apiServer: Input<string> }
-    /** What the cluster must wait for. */
+    /** Resources that must exist before the cluster. */
     readonly ready: readonly Resource[]
   }
 }
 
-/** The cluster and its system pool. Its identities exist, with their rights, before it does. */
+/** The cluster and its system pool. Its identities and their rights are created first. */
 export class Cluster extends ComponentResource {
   readonly resource: ManagedCluster
   readonly issuer: Output<string>
-  /** The identity of the nodes, known before the cluster is. */
+  /** The identity of the nodes, which exists before the cluster. */
   readonly kubelet: UserAssignedIdentity
 
   constructor(name: string, args: ClusterArgs, options: ComponentResourceOptions) {
@@ -155,7 +155,7 @@ export class Cluster extends ComponentResource {
         parent: this,
         protect: site.protect,
         dependsOn: [...network.ready, ...before.grants],
-        // The autoscaler and the upgrade channels own these.
+        // The autoscaler and automatic upgrades change these properties.
         ignoreChanges: [
           'kubernetesVersion',
           'agentPoolProfiles[0].count',

@@ -111,7 +111,7 @@ export class Database extends ComponentResource {
     return { zone, link }
   }
 
-  /** A chain: the server refuses a second change while one runs. */
+  /** The administrators form a chain, because the server rejects concurrent changes. */
   #inside(name: string, { site, tenantId, database, setup }: DatabaseArgs, server: Server): void {
     const on = { resourceGroupName: site.resourceGroupName, serverName: server.name }
     const { objectId, name: principalName } = database.adminGroup

@@ -12,7 +12,7 @@ export interface KeyVaultArgs {
    * property of a vault as unknown, and no review could see them.
    */
   readonly subnet: { readonly id: string; readonly after: readonly Resource[] }
-  /** Where every read of a secret is recorded. */
+  /** The workspace that records every read of a secret. */
   readonly logsId: Input<string>
 }
 

@@ -7,12 +7,15 @@ import {
   type Resource,
   secret,
 } from '@pulumi/pulumi'
-import { parseKubeconfig } from '../release/kubeconfig.ts'
+import { parseKubeconfig } from './kubeconfig.ts'
 
 export interface KubeAccessArgs {
   readonly resourceGroupName: Input<string>
   readonly clusterName: Input<string>
-  /** Known before the cluster is, so that a change of its credentials is no other cluster. */
+  /**
+   * Identifies the cluster before it exists. Without it, the provider would treat changed credentials as another
+   * cluster.
+   */
   readonly clusterIdentifier: string
   /** Drops objects from the state if the cluster is unreachable, for stacks that end before or with the cluster. */
   readonly forgetUnreachable: boolean

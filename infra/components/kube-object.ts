@@ -1,7 +1,7 @@
 import { CustomResource, type CustomResourceOptions } from '@pulumi/pulumi'
 import type { KubeManifest } from '../model/controller-release.ts'
 
-/** Any object of Kubernetes, by the type that the provider has for it: `core` is what has no group. */
+/** A Kubernetes object by its kind. The provider's type token has the group `core` for kinds without an API group. */
 export class KubeObject extends CustomResource {
   constructor(name: string, object: KubeManifest, options: CustomResourceOptions) {
     const { apiVersion, kind } = object

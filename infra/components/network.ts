@@ -76,7 +76,7 @@ export class Network extends ComponentResource {
         id: group('nodes', [{ from: 'Internet', ports: ['80', '443'], why: 'web' }], connectedRanges(network))
           .id,
       },
-      // Vaults are reached at their public names from this subnet alone: pods may open no private address.
+      // Only this subnet can reach the vaults. It uses their public names, because pods may not open private addresses.
       serviceEndpoints: [{ service: 'Microsoft.KeyVault', locations: ['*'] }],
     })
     this.apiServer = this.#subnet(site, `${name}-api-server`, {
@@ -108,7 +108,7 @@ export class Network extends ComponentResource {
       ? this.#subnet(site, `${name}-runners`, {
           ...runnerSubnet(runners),
           natGateway: { id: gateway.id },
-          // Runners only open connections; none is opened to them.
+          // Runners open connections and accept none.
           networkSecurityGroup: { id: group('runners', []).id },
           after: this.endpoints,
         })

@@ -81,7 +81,7 @@ export class Observability extends ComponentResource {
           publicNetworkAccess: 'Enabled',
           zoneRedundancy: 'Disabled',
           grafanaIntegrations: {
-            // By its id in text: one value that is not known would hide all of these properties from a plan.
+            // The id is computed from names, because one unknown value would hide all of these properties from a plan.
             azureMonitorWorkspaceIntegrations: [
               {
                 azureMonitorWorkspaceResourceId: `${site.groupId}/providers/Microsoft.Monitor/accounts/${name}-metrics`,

@@ -7,7 +7,7 @@ import type { Output } from '@pulumi/pulumi'
 export function required<T>(value: Output<T | undefined>, what: string): Output<T> {
   return value.apply((known) => {
     if (known === undefined || known === null || known === '')
-      throw new Error(`Azure answered without ${what}`)
+      throw new Error(`the response from Azure has no ${what}`)
     return known
   })
 }

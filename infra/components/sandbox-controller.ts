@@ -26,7 +26,7 @@ export interface SandboxControllerArgs {
   readonly pools: readonly Resource[]
 }
 
-/** What turns claims into sandboxes: the pinned upstream release as we run it, or Azure's extension. */
+/** The controller that creates sandboxes for claims: the hardened upstream release, or Azure's extension. */
 export class SandboxController extends ComponentResource {
   constructor(name: string, args: SandboxControllerArgs, options: ComponentResourceOptions) {
     super('agentweaver:infra:SandboxController', name, {}, options)
@@ -46,7 +46,7 @@ export class SandboxController extends ComponentResource {
     this.registerOutputs({})
   }
 
-  /** Namespace, then types and rights, then the controller, which the provider waits for. */
+  /** The order is namespace, types and rights, controller. The provider waits until the controller is ready. */
   #upstream({ site, kube, cluster, release, pools }: SandboxControllerArgs, settings: Upstream): Resource[] {
     const common = { parent: this, provider: kube, ...goesWith(cluster.made[0], site) } as const
     const make = (object: KubeManifest, dependsOn: readonly Resource[]) =>

@@ -9,7 +9,7 @@ export interface Site {
   readonly groupId: string
   readonly location: string
   readonly tags: Readonly<Record<string, string>>
-  /** Whether what holds state is protected from deletion. */
+  /** Whether resources that hold state are protected from deletion. */
   readonly protect: boolean
   readonly grantGeneration: number
 }

@@ -13,8 +13,8 @@ export interface SliceNamespacesArgs {
 }
 
 /**
- * The three namespaces of a slice, each with a quota that the branch's own tree cannot lift: quotas add up, and the
- * narrowest counts. They go with everything in them when the stack does.
+ * The three namespaces of a slice, each with a quota. The branch's tree cannot raise it, because the strictest quota
+ * of a namespace applies. The namespaces and their content are deleted with the stack.
  */
 export class SliceNamespaces extends ComponentResource {
   constructor(name: string, args: SliceNamespacesArgs, options: ComponentResourceOptions) {

@@ -14,7 +14,10 @@ export interface WorkloadIdentitiesArgs {
   }
 }
 
-/** One identity for each account of a slice that needs one; the command host has none, and the proxy no right at all. */
+/**
+ * One identity for each service account of a slice that needs one. The command host has none; the identity of the
+ * proxy has no rights.
+ */
 export class WorkloadIdentities extends ComponentResource {
   /** Object id of the API's identity: databases map a role to it. */
   readonly apiPrincipalId: Output<string>

@@ -27,12 +27,15 @@ export interface WorkloadIdentityArgs {
   readonly identityName: string
   /** The cluster's issuer, exactly as Azure writes it: it ends with "/". */
   readonly issuer: Input<string>
-  /** Accounts that may act as it: one, but for an account that moves. At most 20, Azure's limit. */
+  /** Service accounts that may use the identity: one, or two while an account moves. Azure allows at most 20. */
   readonly serviceAccounts: readonly ServiceAccount[]
   readonly grants: readonly IdentityGrant[]
 }
 
-/** An Azure identity without a secret: pods of the named accounts exchange their projected token for its own. */
+/**
+ * An Azure identity without a secret. Pods of the given service accounts exchange their projected token for a token
+ * of the identity.
+ */
 export class WorkloadIdentity extends ComponentResource {
   readonly clientId: Output<string>
   readonly principalId: Output<string>

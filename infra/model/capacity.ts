@@ -1,6 +1,6 @@
 import { parseVmSize, type VmSize } from './vm-sizes.ts'
 
-/** What one node offers to pods. */
+/** The resources of one node that pods can use. */
 export interface NodeCapacity {
   readonly cpuMillis: number
   readonly memoryMib: number
@@ -46,7 +46,7 @@ export interface SandboxNeed {
 
 export interface Fit {
   readonly perNode: number
-  /** What runs out first. */
+  /** The resource that runs out first. */
   readonly limit: 'cpu' | 'memory' | 'pods'
 }
 
@@ -69,7 +69,7 @@ export function fitSandboxes(
 export interface PoolNeed {
   readonly size: string
   readonly max: number
-  /** Nodes that an upgrade adds for a while. */
+  /** Nodes that an upgrade adds temporarily. */
   readonly surge: number
 }
 
@@ -86,7 +86,7 @@ export function vcpusByFamily(pools: readonly PoolNeed[]): Readonly<Record<strin
 
 const HOURS_PER_MONTH = 730
 
-/** Node-hours a month, at the least (all pools at their minimum) and at the most. */
+/** Node-hours per month: the minimum (all pools at their minimum size) and the maximum. */
 export function nodeHours(pool: { readonly min: number; readonly max: number }) {
   return { least: pool.min * HOURS_PER_MONTH, most: pool.max * HOURS_PER_MONTH }
 }

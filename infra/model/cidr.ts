@@ -9,7 +9,7 @@ export interface Range {
 const OCTET = '(?:25[0-5]|2[0-4]\\d|1?\\d?\\d)'
 const CIDR = new RegExp(`^(${OCTET})\\.(${OCTET})\\.(${OCTET})\\.(${OCTET})/(3[0-2]|[12]?\\d)$`)
 
-/** `10.0.0.0/16` as numbers. Undefined for text that is no range or has bits set beyond its prefix. */
+/** Parses `10.0.0.0/16`. Returns undefined if the text is not a range or has bits set after its prefix. */
 export function parseCidr(cidr: string): Range | undefined {
   const parts = CIDR.exec(cidr)?.slice(1).map(Number)
   if (parts === undefined) return undefined

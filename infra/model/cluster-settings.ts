@@ -1,6 +1,6 @@
 import { addressAt, parseCidr } from './cidr.ts'
 
-/** AKS has the service of its DNS at the tenth address of the services' range. */
+/** AKS places its DNS service at the tenth address of the service range. */
 const DNS_OFFSET = 10
 
 interface Ranges {
@@ -38,8 +38,8 @@ type Access =
   | { readonly access: 'authorizedRanges'; readonly ranges: readonly string[] }
 
 /**
- * The API server has an address in the network either way, so that nodes and policies know it; outside the network it
- * is closed, or open to the named ranges.
+ * The API server always has an address in the network, which nodes and policies use. From outside it is closed, or
+ * open to the configured ranges.
  */
 export function apiServerAccess<Id>(api: Access, subnetId: Id) {
   const integration = { enableVnetIntegration: true, subnetId, disableRunCommand: true } as const
@@ -64,13 +64,13 @@ export function apiServerAccess<Id>(api: Access, subnetId: Id) {
   }
 }
 
-/** Which name of the API server a credential is to hold: the private one is found in the network alone. */
+/** The name of the API server in a kubeconfig. The private name resolves only inside the network. */
 export const hasPublicName = (api: Access): boolean => api.access === 'private' && api.publicName
 
 /** Azure expects these values as text. */
 export const AUTO_SCALER = {
   expander: 'least-waste',
-  // Every sandbox has an emptyDir: by default each would hold its node for ever.
+  // Every sandbox has an emptyDir. By default the autoscaler would never remove a node with such a pod.
   skipNodesWithLocalStorage: 'false',
   skipNodesWithSystemPods: 'true',
   balanceSimilarNodeGroups: 'false',
@@ -84,7 +84,10 @@ export const AUTO_SCALER = {
 
 const weekly = (dayOfWeek: 'Saturday' | 'Sunday') => ({ weekly: { dayOfWeek, intervalWeeks: 1 } }) as const
 
-/** When Azure may upgrade. The names are fixed words; at least four hours, or it does not begin. */
+/**
+ * The maintenance windows for upgrades. Azure defines their names and starts no upgrade in a window shorter than four
+ * hours.
+ */
 export const MAINTENANCE = [
   {
     configName: 'aksManagedAutoUpgradeSchedule',

@@ -27,7 +27,7 @@ function hardenedNamespace(object: KubeManifest): KubeManifest {
   return { ...object, metadata: { ...object.metadata, labels: restricted } }
 }
 
-/** The spec is ours as a whole, so that a release that changes its own shows by its checksum and not by surprise. */
+/** The complete pod spec is defined here. A change in the release's own spec is detected by its checksum. */
 function hardenedDeployment(object: KubeManifest, { image, replicas }: ControllerSettings): KubeManifest {
   const labels = { app: CONTROLLER }
   return {
@@ -133,7 +133,7 @@ export function controllerSurroundings(apiServerPort: number, monitoringNamespac
       metadata: meta('api-server'),
       spec: {
         endpointSelector: { matchLabels: labels },
-        // By label: the address may be a node's, which no range selects.
+        // Selected by label, because the address can belong to a node, which no IP range selects.
         egress: [
           {
             toEntities: ['kube-apiserver'],

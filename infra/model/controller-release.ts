@@ -1,4 +1,4 @@
-/** A Kubernetes object, with the fields that are known here. */
+/** A Kubernetes object with the fields that this program uses. */
 export interface KubeManifest {
   readonly apiVersion: string
   readonly kind: string
@@ -149,5 +149,8 @@ export function lockedObjects(): KubeManifest[] {
   )
 }
 
-/** Marks an object of a plan that stands for one of the release: the checksum of the file that has the rest of it. */
+/**
+ * Marks an object in a plan that has only its name: the checksum of the release file that contains the complete
+ * object.
+ */
 export const LOCK_ANNOTATION = 'agentweaver.io/release-file-sha256'

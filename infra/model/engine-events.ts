@@ -1,4 +1,4 @@
-/** What of the engine's events people are shown; the rest of each event is left alone. */
+/** The fields of the engine's events that are shown to the user. */
 export interface EngineEvent {
   readonly resourcePreEvent?: { readonly metadata: Step }
   readonly resOutputsEvent?: { readonly metadata: Step }
@@ -17,7 +17,7 @@ interface Step {
   readonly type: string
 }
 
-/** Why a run failed, of one event: what the policy pack refused, or what went wrong, with its resource. */
+/** The reason of a failure in one event, with its resource: a policy violation or an error. */
 export function findingOf({ policyEvent: policy, diagnosticEvent: diagnostic }: EngineEvent): string[] {
   if (policy?.enforcementLevel === 'mandatory') {
     // The message begins with the policy's description; its last line is the remedy.
@@ -33,7 +33,7 @@ export function findingOf({ policyEvent: policy, diagnosticEvent: diagnostic }: 
   ]
 }
 
-/** `keyvault:Vault agentweaver-dev-users` of a URN. */
+/** Short form of a URN: `keyvault:Vault agentweaver-dev-users`. */
 export function resourceName(urn = ''): string {
   const [, , types = '', ...name] = urn.split('::')
   return `${(types.split('$').at(-1) ?? '').replace('azure-native:', '')} ${name.join('::')}`

@@ -1,9 +1,8 @@
 /**
- * What an edit of the program costs in Azure, for each type: an update in place, a replacement, or a refusal. The
- * replace guard reads it before an `up`, the stand-in providers of the tests answer `Diff` and `Update` with it.
- *
- * Sources: `provider/pkg/gen/replacement.go` of azure-native 3.28 for the lists by hand; its generator adds every path
- * parameter and every property that Azure's schemas let be set at creation alone.
+ * The effect of an edit in Azure for each type: an update in place, a replacement, or a rejection. `npm run
+ * plan:check` uses this table before an `up`; the stand-in providers of the tests use it for `Diff` and `Update`. *
+ * Sources: `provider/pkg/gen/replacement.go` of azure-native 3.28 for the lists by hand; its generator adds every
+ * path parameter and every property that Azure's schemas let be set at creation alone.
  */
 interface Immutability {
   /** Paths whose change makes the provider delete and create the resource. A path covers everything below it. */
@@ -12,7 +11,10 @@ interface Immutability {
   readonly refused?: readonly string[]
 }
 
-/** Without the refusals, `replaceOnChanges` (with `deleteBeforeReplace`) is what makes such an edit possible. */
+/**
+ * Azure rejects a change of these properties. `replaceOnChanges` with `deleteBeforeReplace` makes such an edit
+ * possible.
+ */
 const AGENT_POOL_REFUSED = [
   'availabilityZones',
   'enableFIPS',
@@ -60,7 +62,7 @@ export const IMMUTABLE: Readonly<Record<string, Immutability>> = {
   'azure-native:storage:StorageAccount': { replaces: ['isHnsEnabled'] },
 }
 
-/** Parameters of a resource's address in Azure. In every type, another value names another resource. */
+/** Parameters of a resource's address in Azure. A different value always means a different resource. */
 export const PATH_PARAMETERS: readonly string[] = ['location', 'resourceGroupName']
 
 const covers = (prefix: string, path: string) =>

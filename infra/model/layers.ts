@@ -10,7 +10,9 @@ export const layerStack = (environment: string, layer: Layer): string => `${envi
 /** Output of a layer's stack that the next layer reads. */
 export const BOUNDARY_OUTPUT = 'boundary'
 
-/** What the cluster's layer needs of the network's. Each value is an id, but for the name of the group. */
+/**
+ * The values of the network layer that the cluster layer needs. All are ids, except the name of the resource group.
+ */
 export interface NetworkBoundary<T> {
   readonly resourceGroupName: T
   readonly virtualNetworkId: T

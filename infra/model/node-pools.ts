@@ -54,7 +54,7 @@ const UPGRADE = {
   undrainableNodeBehavior: 'Cordon',
 } as const
 
-/** The pool of the cluster's own add-ons. It is declared inline, because a cluster cannot be created without a pool. */
+/** The pool for the cluster's add-ons. It is declared inline, because a cluster cannot be created without a pool. */
 export function systemPool<Id>(pool: PoolSettings, placement: Placement<Id>) {
   return {
     ...commonPool(pool, placement),

@@ -98,7 +98,7 @@ export function infraOutputs<T>(args: {
 
 function sandboxNodes(kata: Settings['pools']['kata']) {
   const size = parseVmSize(kata.size)
-  if (size === undefined) throw new TypeError(`${kata.size} is no machine size`)
+  if (size === undefined) throw new TypeError(`${kata.size} is not a machine size`)
   const { min, max, daemons, measured } = kata
   const { cpuMillis, memoryMib, ephemeralMib, pods } = { ...nodeCapacity(size, kata), ...measured }
   return { min, max, cpuMillis, memoryMib, ephemeralMib, pods, daemons }

@@ -14,7 +14,7 @@ export interface Named {
 
 const PRODUCT = 'agentweaver'
 
-/** Every name of a platform. Those that the whole of Azure shares carry a hash, unless the stack gives its own. */
+/** Every name of a platform. Globally unique names contain a hash, unless the stack file sets them. */
 export function platformNames({ environment, subscriptionId, names }: Named) {
   const base = `${PRODUCT}-${environment}`
   const shared = (max: number, what: string, separator = '-') =>
@@ -40,7 +40,7 @@ export function platformNames({ environment, subscriptionId, names }: Named) {
 export type PlatformNames = ReturnType<typeof platformNames>
 
 /**
- * Names of a slice. They share a prefix, by which leftovers are found. Slices share a resource group that an owner
+ * Names of a slice. They share a prefix, so that leftovers can be found. Slices share a resource group that an owner
  * creates (`infra/state`): the identity that creates slices may write identities only there.
  */
 export function sliceNames(environment: string, slug: string) {

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 /** `PreviewSlug` of `contracts/names.ts` permits 20 characters of the branch before its hash. */
 const READABLE_CHARACTERS = 20
 const HASH_DIGITS = 6
-/** Stands for a branch that has no letter or digit of ASCII in its name. */
+/** The readable part for a branch name without ASCII letters or digits. */
 const UNREADABLE = 'branch'
 
 /**

@@ -1,4 +1,4 @@
-/** Something of Azure that is switched on once for a subscription, and what fails without it. */
+/** A feature that an owner registers once per subscription, and the problem without it. */
 export interface Feature {
   readonly namespace: string
   readonly name: string
@@ -10,7 +10,7 @@ interface Switches {
   readonly controller: { readonly install: 'upstream' | 'aksExtension' }
 }
 
-/** Resource providers that a platform's resources belong to. Azure has registered those that it needs for itself. */
+/** Resource providers of a platform's resources. Azure registers its own base providers in every subscription. */
 export function providersOf({ observability, controller }: Switches): readonly string[] {
   return [
     'Microsoft.AlertsManagement',
@@ -48,5 +48,5 @@ export function budgetStartProblem(startDate: string, today: Date): string | und
   const last = monthOf(new Date(Date.UTC(today.getUTCFullYear() + 1, today.getUTCMonth(), 1)))
   if (startDate >= now && startDate <= last) return undefined
   const what = startDate < now ? 'begins in a past month' : 'begins more than twelve months from now'
-  return `is "${startDate}", and Azure makes no budget that ${what}: set agentweaver:budget startDate to "${now}"`
+  return `is "${startDate}", and Azure rejects a budget that ${what}: set agentweaver:budget startDate to "${now}"`
 }

@@ -13,11 +13,10 @@ export type NewEnvironment =
  */
 export function withOutputs(file: string, outputs: unknown): NewEnvironment {
   const infra = (outputs as { infra?: unknown } | null)?.infra
-  if (infra === undefined)
-    return { problems: ['infra: is not among the outputs: has the stack been brought up?'] }
+  if (infra === undefined) return { problems: ['the stack has no output infra: run pulumi up first'] }
   const text = JSON.stringify(infra)
   if (SECRETS.some((mark) => text.includes(mark))) {
-    return { problems: ['infra: holds a secret, which no file of an environment may'] }
+    return { problems: ['infra: contains a secret. An environment file must not contain secrets'] }
   }
   const parsed = InfraOutputs.safeParse(infra)
   if (!parsed.success) {
@@ -32,7 +31,7 @@ export function withOutputs(file: string, outputs: unknown): NewEnvironment {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** JSON with the keys of objects in order, so that two values of one meaning are one text. */
+/** JSON with sorted keys, so that equal values have equal texts. */
 function sorted(value: unknown): string {
   return JSON.stringify(value, (_key, inner: unknown) =>
     isObject(inner)
@@ -41,7 +40,7 @@ function sorted(value: unknown): string {
   )
 }
 
-/** The new value with the keys in the order that the file had, so that its difference shows only what differs. */
+/** The new value with keys in the order of the old one, so that a diff shows only changed values. */
 function inOrderOf(old: unknown, now: unknown): unknown {
   if (!isObject(now)) return now
   const before = isObject(old) ? old : {}

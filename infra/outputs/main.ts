@@ -9,14 +9,14 @@ import { withOutputs } from './environment-file.ts'
 
 const USAGE = `npm run environment -- --stack <name> [--from <file> | --from -] [--check]
   writes the section "infra" of environments/<name>.json from the outputs of the stack, or of its layer cluster
-  --from   reads what \`pulumi stack output --json\` said, from a file or standard input, and calls no pulumi
-  --check  writes nothing and fails where the file differs
+  --from   reads the output of \`pulumi stack output --json\` from a file or standard input, and does not call pulumi
+  --check  writes nothing, and fails if the file differs
 `
 const EXIT = { different: 1, usage: 2 } as const
 const MAX_BYTES = 16 * 1024 * 1024
 const TIMEOUT_MS = 120_000
 
-/** Of a platform in layers, the one of the cluster has what charts read. */
+/** For a platform in layers, the stack of the cluster layer has the outputs that the charts read. */
 function stackWithOutputs(root: string, environment: string): string {
   const cluster = layerStack(environment, 'cluster')
   return existsSync(join(root, `Pulumi.${cluster}.yaml`)) ? cluster : environment
@@ -56,11 +56,13 @@ async function main(): Promise<void> {
   const file = await readFile(join(root, name), 'utf8')
   const result = withOutputs(file, await readOutputs(root, stack, values.from))
   if ('problems' in result) {
-    process.stderr.write(`${name} stays as it is:\n${result.problems.map((line) => `  ${line}\n`).join('')}`)
+    process.stderr.write(`${name} was not changed:\n${result.problems.map((line) => `  ${line}\n`).join('')}`)
     process.exitCode = EXIT.different
-  } else if (result.isSame) process.stdout.write(`${name} says what the stack is\n`)
+  } else if (result.isSame) process.stdout.write(`${name} matches the outputs of the stack\n`)
   else if (values.check) {
-    process.stderr.write(`${name} does not say what the stack is: npm run environment -- --stack ${stack}\n`)
+    process.stderr.write(
+      `${name} differs from the outputs of the stack: run npm run environment -- --stack ${stack}\n`,
+    )
     process.exitCode = EXIT.different
   } else {
     await writeFile(join(root, name), result.content)

@@ -24,11 +24,11 @@ const Cluster: z.ZodType<ClusterBoundary<string>> = z.strictObject({
   clusterName: Name,
 })
 
-/** The network's boundary as the stack of that layer exports it. */
+/** Reads the outputs of the network layer from its stack. */
 export const networkBoundary = (environment: string): Output<NetworkBoundary<string>> =>
   boundaryOf(environment, 'network', Network)
 
-/** The cluster's boundary as the stack of that layer exports it. */
+/** Reads the outputs of the cluster layer from its stack. */
 export const clusterBoundary = (environment: string): Output<ClusterBoundary<string>> =>
   boundaryOf(environment, 'cluster', Cluster)
 
@@ -39,7 +39,7 @@ function boundaryOf<T>(environment: string, layer: Layer, schema: z.ZodType<T>):
     const parsed = schema.safeParse(value)
     if (parsed.success) return parsed.data
     throw new RunError(
-      `The stack ${stack} does not have what this layer needs: raise it first, with npm run up -- --stack ${environment}`,
+      `The stack ${stack} does not have the outputs that this layer needs: create it first with npm run up -- --stack ${environment}`,
     )
   })
 }

@@ -23,7 +23,7 @@ export interface NetworkGround extends NetworkBoundary<Input<string>> {
   readonly nodes: readonly Resource[]
 }
 
-/** Whose subscription it is. */
+/** The subscription and the tenant. */
 export function openSubscription({ subscriptionId, tenantId }: PlatformConfig): ComponentResourceOptions {
   return { providers: [new Provider('azure', { subscriptionId, tenantId })] }
 }
@@ -121,7 +121,7 @@ interface Footing {
   readonly network: NetworkGround
 }
 
-/** What the cluster and its services stand on: a network, a place for logs, and two vaults. */
+/** Creates the resources that the cluster and its services need: a network, a log workspace and two vaults. */
 export function layGround(config: PlatformConfig, names: PlatformNames, footing: Footing) {
   const { options, site, network } = footing
   const { observability: settings, adminGroupIds, tenantId } = config

@@ -12,7 +12,7 @@ import { appPool, kataPool, poolName } from '../model/node-pools.ts'
 import type { PlatformNames } from '../model/platform-names.ts'
 import type { Ground } from './ground.ts'
 
-/** The cluster with its pools, the registry that they pull from, and what watches them. */
+/** Creates the cluster with its pools, the registry, and their monitoring. */
 export function raiseCluster(config: PlatformConfig, names: PlatformNames, ground: Ground) {
   const { site, network, observability, options } = ground
   const cluster = new Cluster(names.cluster, { site, config, names, network }, options)
@@ -50,7 +50,7 @@ interface ControllerPlace extends Pick<Ground, 'site' | 'options'> {
   readonly release: readonly KubeManifest[]
 }
 
-/** The controller, once there are nodes that it can run on. */
+/** Creates the controller after the nodes that it runs on. */
 export function installController(
   config: PlatformConfig,
   names: PlatformNames,

@@ -34,7 +34,7 @@ export function buildPlatform(config: PlatformConfig, release: readonly KubeMani
   }
 }
 
-/** The first layer: the network and a way into it. */
+/** The first layer: the network, with its peerings and the subnet for runners. */
 export function buildNetworkLayer(config: PlatformConfig) {
   const names = platformNames(config)
   const { network } = layNetwork(config, names, openSubscription(config))
@@ -45,7 +45,7 @@ export function buildNetworkLayer(config: PlatformConfig) {
   }
 }
 
-/** The second layer: everything of Azure that stands in the network. It needs no way to the API server. */
+/** The second layer: all Azure resources in the network. It does not connect to the API server. */
 export function buildClusterLayer(config: PlatformConfig) {
   const names = platformNames(config)
   const { environment } = config

@@ -8,7 +8,7 @@ const TIMEOUT_MS = 30_000
 const MAX_BYTES = 4 * 1024 * 1024
 
 export interface ReleaseFetch {
-  /** An https address that the files are below, or a folder. */
+  /** The https address or the folder that contains the files. */
   readonly from: string
   readonly into: string
   readonly fetch?: typeof fetch
@@ -28,7 +28,7 @@ export async function fetchRelease({ from, into, fetch: get = fetch }: ReleaseFe
   return texts.map(([{ path }]) => path)
 }
 
-/** Whole or not at all: a run that is stopped leaves no file that is half there. */
+/** The rename makes the write atomic: an interrupted run leaves no partial file. */
 async function keep({ path }: LockedFile, text: string, into: string): Promise<void> {
   const target = join(into, path)
   await mkdir(dirname(target), { recursive: true })
@@ -37,7 +37,7 @@ async function keep({ path }: LockedFile, text: string, into: string): Promise<v
 }
 
 const OTHERWISE =
-  'Take them from a mirror or a folder: npm run controller -- fetch --from <https address or folder>'
+  'Fetch them from a mirror or a folder: npm run controller -- fetch --from <https address or folder>'
 
 async function copied(path: string): Promise<Uint8Array> {
   try {

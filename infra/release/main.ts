@@ -27,14 +27,14 @@ async function main(): Promise<void> {
     process.stdout.write(USAGE)
     return
   }
-  if (positionals.join() !== 'fetch') throw new Error('name the one command: fetch')
+  if (positionals.join() !== 'fetch') throw new Error('the only command is fetch')
   const into = resolve(values.into)
   const files = await fetchRelease({ from: values.from, into })
   const result = { version: CONTROLLER_VERSION, folder: into, files }
   process.stdout.write(
     values.json
       ? `${JSON.stringify(result)}\n`
-      : `agent-sandbox ${CONTROLLER_VERSION}: ${files.length} files in ${into}, checksums right\n`,
+      : `agent-sandbox ${CONTROLLER_VERSION}: ${files.length} files in ${into}, checksums verified\n`,
   )
 }
 

@@ -20,7 +20,7 @@ export class ReleaseError extends Error {
   override readonly name = 'ReleaseError'
 }
 
-/** Objects of the pinned release from a folder that has its files. The program itself reaches no network for them. */
+/** Reads the objects of the pinned release from a folder. The program does not download them. */
 export async function readRelease(folder: string): Promise<KubeManifest[]> {
   const files = await Promise.all(CONTROLLER_FILES.map((file) => readLocked(file, folder)))
   return files.flatMap((text) =>

@@ -14,7 +14,7 @@ import { sliceTags } from '../model/tags.ts'
 
 type Preview = Extract<Slice, { kind: 'preview' }>
 
-/** The platform that a slice is cut from: how it was configured, and what came out of it. */
+/** The settings and the outputs of the platform that hosts the slice. */
 export interface BasePlatform {
   readonly config: PlatformConfig
   readonly outputs: InfraOutputs

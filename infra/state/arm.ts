@@ -22,8 +22,8 @@ export interface ArmTemplate {
 }
 
 /**
- * API versions: those that the pinned `@pulumi/azure-native` has as its own, so that its types can judge the bodies.
- * Deployments are ARM's own.
+ * API versions. They equal the defaults of the pinned `@pulumi/azure-native`, so that its types can check the request
+ * bodies. The SDK has no type for deployments.
  */
 export const API = {
   groups: '2024-03-01',

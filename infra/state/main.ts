@@ -10,10 +10,10 @@ import { stateTemplate } from './state-template.ts'
 const USAGE = `Usage: npm run state -- <show|what-if|apply> <file>
   show     print the ARM template that would be deployed
   what-if  ask Azure what it would change (az deployment sub what-if)
-  apply    deploy it (az deployment sub create) and print what to put into the environments of GitHub
-<file> is as infra/state/examples/dev.json. An owner of the subscription runs it, once for each environment.`
+  apply    deploy it (az deployment sub create) and print the variables for the environments of GitHub
+<file> has the form of infra/state/examples/dev.json. An owner of the subscription runs it once for each environment.`
 
-/** Exit statuses: 0 done, 1 az failed, 2 the words or the file are wrong. */
+/** Exit statuses: 0 done, 1 az failed, 2 wrong arguments or file. */
 const FAILED = 1
 const WRONG = 2
 
@@ -78,7 +78,7 @@ function deploy(verb: 'what-if' | 'create', config: StateConfig): string {
 /** The variables of each GitHub environment, in the form of its settings page. */
 function variables(config: StateConfig, outputs: Readonly<Record<string, { value?: unknown }>>): string[] {
   const names = stateNames(config)
-  const value = (key: string) => String(outputs[key]?.value ?? stop(`az has not told ${key}`, FAILED))
+  const value = (key: string) => String(outputs[key]?.value ?? stop(`the output of az has no ${key}`, FAILED))
   const duties = config.previews ? (['up', 'plan', 'preview'] as const) : (['up', 'plan'] as const)
   const identities = duties.flatMap((duty) => [
     `environment ${names.gate(duty)}`,
@@ -90,7 +90,7 @@ function variables(config: StateConfig, outputs: Readonly<Record<string, { value
   ])
   return [
     ...identities,
-    `object id of ${names.identity('up')}: ${value('upPrincipalId')} ("promotedBy" of an environment whose images come here)`,
+    `object id of ${names.identity('up')}: ${value('upPrincipalId')} ("promotedBy" in the file of an environment whose images are copied to this one)`,
   ]
 }
 

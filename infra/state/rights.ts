@@ -109,7 +109,7 @@ const SHARED_EXTRAS = [
 /** Writes the resources of a platform. Role assignments need a second role, which has a condition. */
 export const DEPLOYER: CustomRole = {
   name: 'Agentweaver deployer',
-  description: 'Makes and removes what the infrastructure program declares.',
+  description: 'Creates and deletes the resources that the infrastructure program declares.',
   actions: [
     ...[PLATFORM_TYPES, SLICE_TYPES, GROUPS].flatMap(allOf),
     ...PLATFORM_EXTRAS,
@@ -128,7 +128,7 @@ const CLUSTER = 'Microsoft.ContainerService/managedClusters'
  */
 export const PREVIEWER: CustomRole = {
   name: 'Agentweaver previewer',
-  description: 'Makes and removes the identities of preview slices.',
+  description: 'Creates and deletes the identities of preview slices.',
   actions: [
     ...allOf(SLICE_TYPES),
     ...SHARED_EXTRAS,
@@ -140,7 +140,7 @@ export const PREVIEWER: CustomRole = {
 /** Writes the cluster objects of a slice. The code comes from a branch, so the role is not an administrator. */
 export const SLICE_MAKER: CustomRole = {
   name: 'Agentweaver slice maker',
-  description: 'Makes and removes the namespaces of preview slices and their limits.',
+  description: 'Creates and deletes the namespaces of preview slices and their limits.',
   actions: [],
   dataActions: [
     // Discovery requests that a client sends before it requests an object.
@@ -152,7 +152,7 @@ export const SLICE_MAKER: CustomRole = {
 /** Extends Azure's own Reader with the address and the certificate of the cluster, which contain no credential. */
 export const PLANNER: CustomRole = {
   name: 'Agentweaver planner',
-  description: 'Sees how to reach the cluster, to compare it with the program.',
+  description: 'Reads the address of the cluster, to compare the cluster with the program.',
   actions: ['Microsoft.ContainerService/managedClusters/listClusterUserCredential/action'],
   dataActions: [],
 }
@@ -173,7 +173,10 @@ export const CLUSTER_PLANNER: CustomRole = {
   ].map((kind) => `${CLUSTER}/${kind}/read`),
 }
 
-/** Copies images out of this subscription: by reading alone, since the import is a write in the other one. */
+/**
+ * Copies images out of this subscription. It only reads here, because the import is a write in the other
+ * subscription.
+ */
 export const IMAGE_READER: CustomRole = {
   name: 'Agentweaver image reader',
   description: 'Reads the images of registries, to import them into another subscription.',
@@ -184,10 +187,10 @@ export const IMAGE_READER: CustomRole = {
   dataActions: [],
 }
 
-/** Opens and seals the key of the state's secrets; cannot sign, export, change or delete it. */
+/** Encrypts and decrypts with the key of the state's secrets; cannot sign, export, change or delete it. */
 export const STATE_SEALER: CustomRole = {
   name: 'Agentweaver state sealer',
-  description: "Seals and opens the data keys of Pulumi's state.",
+  description: "Encrypts and decrypts the data keys of Pulumi's state.",
   actions: [],
   dataActions: [
     'Microsoft.KeyVault/vaults/keys/read',
@@ -199,7 +202,10 @@ export const STATE_SEALER: CustomRole = {
 const BLOBS = 'Microsoft.Storage/storageAccounts/blobServices/containers/blobs'
 const BLOB_CHANGES = [`${BLOBS}/write`, `${BLOBS}/add/action`, `${BLOBS}/delete`]
 
-/** Less than Azure's Storage Blob Data Reader and Contributor: those may also delete the container, past its lock. */
+/**
+ * Fewer rights than Azure's Storage Blob Data Reader and Contributor, which may also delete the container despite its
+ * lock.
+ */
 export const STATE_READER: CustomRole = {
   name: 'Agentweaver state reader',
   description: 'Reads the state of stacks.',
@@ -222,10 +228,12 @@ export function previewStateCondition(project: string): string {
   return `((${changes}) OR (@Resource[${BLOBS}:path] StringLike '.pulumi/*/${project}/pr-*'))`
 }
 
-/** The program's own custom role: who writes roles can write any right into them, so an owner makes it. */
+/**
+ * The program's custom role. An owner creates it, because an identity that writes roles can give itself any right.
+ */
 export const SECRET_GETTER_ROLE: CustomRole = {
   name: SECRET_GETTER.name,
-  description: 'Reads a secret whose name it knows; lists none.',
+  description: 'Reads a secret by its name; cannot list secrets.',
   actions: [],
   dataActions: SECRET_GETTER.dataActions,
 }
@@ -248,7 +256,7 @@ const PLATFORM_ROLES = (Object.keys(BUILT_IN_ROLES) as BuiltInRole[]).filter(
 /** Roles of a slice's identities: the secrets of their own deployment, and no rights in the cluster. */
 const SLICE_ROLES: readonly BuiltInRole[] = ['Key Vault Secrets User']
 
-/** The GUID by which the program knows the role of its environment. */
+/** The GUID of the role in the program of its environment. */
 export const secretGetterGuid = ({ subscriptionId, environment }: StateConfig): string =>
   secretGetter(subscriptionId, `agentweaver-${environment}`).definitionId.split('/').at(-1) ?? ''
 

@@ -14,7 +14,7 @@ export const StateConfig = z.strictObject({
   subscriptionId: Guid,
   tenantId: Guid,
   location: z.enum(LOCATIONS),
-  /** Whose workflows may log in. */
+  /** The repository whose workflows may log in. */
   repository: z
     .string()
     .regex(
@@ -66,6 +66,8 @@ export function parseStateConfig(text: string): ParsedState {
     return { problems: parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`) }
   const { environment, previews } = parsed.data
   if (environment === 'prod' && previews)
-    return { problems: ['previews: must be false in prod: what a branch brings would run beside it'] }
+    return {
+      problems: ['previews: must be false in prod, because code from a branch would run next to production'],
+    }
   return { config: parsed.data }
 }

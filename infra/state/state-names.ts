@@ -4,7 +4,7 @@ import type { StateConfig } from './state-config.ts'
 /** The purpose of a workflow's identity, which decides its rights. */
 export type Duty = 'up' | 'plan' | 'preview'
 
-/** Every name that the bootstrap gives. */
+/** All names in the deployment. */
 export function stateNames({ environment, subscriptionId, names }: StateConfig) {
   const base = `agentweaver-state-${environment}`
   const shared = (what: string, separator: string) =>
@@ -19,7 +19,9 @@ export function stateNames({ environment, subscriptionId, names }: StateConfig) 
     container: 'state',
     key: 'state',
     identity: (duty: Duty) => `agentweaver-${environment}-ci-${duty}`,
-    /** The environment of GitHub whose jobs may be that identity: its reviewers and branches are the gate. */
+    /**
+     * The GitHub environment whose jobs may log in as that identity. Its reviewers and branch rules control access.
+     */
     gate: (duty: Duty) =>
       ({ up: environment, plan: `${environment}-plan`, preview: `${environment}-preview` })[duty],
   } as const

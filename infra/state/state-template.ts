@@ -129,7 +129,7 @@ interface Rights {
   readonly builtIn: (name: keyof typeof BOOTSTRAP_ROLES) => string
 }
 
-/** What one identity may do in the subscription. */
+/** The rights of one identity in the subscription. */
 function rightsOf({ config, duty, idOfRole, builtIn }: Rights): ArmResource[] {
   const give = (role: string, roleDefinition: string, condition?: string) =>
     assignment(config, { duty, role, roleDefinition, condition })
@@ -249,7 +249,7 @@ function assignment(config: StateConfig, { duty, role, roleDefinition, condition
   }
 }
 
-/** What the environments of GitHub hold as variables; none of it is secret. */
+/** The variables of the GitHub environments. None of them is secret. */
 function outputsOf(config: StateConfig, duties: readonly Duty[]): ArmTemplate['outputs'] {
   const { storage, container, vault, key, deployment, resourceGroup } = stateNames(config)
   const store = `resourceId('${config.subscriptionId}', '${resourceGroup}', 'Microsoft.Resources/deployments', '${deployment}')`

@@ -17,7 +17,7 @@ export interface StoreArgs {
   readonly config: StateConfig
   readonly duties: readonly Duty[]
   readonly tags: Readonly<Record<string, string>>
-  /** Full ids of roles, by what holds them. */
+  /** Full ids of the roles. */
   readonly roles: { readonly sealer: string; readonly writer: string; readonly reader: string }
 }
 
@@ -57,7 +57,7 @@ const lock = (): ArmResource => ({
   name: 'state-is-not-deleted',
   properties: {
     level: 'CanNotDelete',
-    notes: 'It holds the state of stacks: without it nothing knows what exists.',
+    notes: 'Contains the state of the Pulumi stacks.',
   },
 })
 
@@ -145,7 +145,7 @@ function vault({ config, tags }: StoreArgs): ArmResource[] {
   ]
 }
 
-/** One identity for one duty, and one environment of GitHub that may be it. */
+/** One identity for one duty, and the GitHub environment that may log in as it. */
 function identity({ config, tags }: StoreArgs, duty: Duty): ArmResource[] {
   const names = stateNames(config)
   const name = names.identity(duty)

@@ -8,9 +8,9 @@ import { BOUNDARY_OUTPUT } from '../model/layers.ts'
 import { createProgress } from './progress.ts'
 import { type Engine, lossOf, type Outcome, type RaisedStack } from './raise.ts'
 
-/** The policy pack that every change passes: a storage backend enforces none by itself. */
+/** The policy pack for every change. A storage backend does not enforce one. */
 const POLICY_PACK = 'policies/stack'
-/** Maximum number of reported problems; Pulumi's own record of the run has the rest. */
+/** Maximum number of reported problems. Pulumi's log of the run has all of them. */
 const MAX_PROBLEMS = 20
 const MAX_LINES = 12
 
@@ -87,7 +87,7 @@ export async function openEngine({
       if (stack !== undefined) return raised(stack)
       if (!mayCreate) return undefined
       const made = await LocalWorkspace.createStack({ stackName: name, workDir: root }, settings)
-      say('  made the stack')
+      say('  created the stack')
       return raised(made)
     },
     async hasBoundary(name) {
@@ -102,7 +102,9 @@ export async function openEngine({
   }
 }
 
-/** What the CLI printed as errors, or at all, of an error of the Automation API, whose text holds all of a call. */
+/**
+ * Extracts the error output of the CLI from an error of the Automation API, whose message contains the whole call.
+ */
 export function saidBy(error: unknown): readonly string[] {
   const text = error instanceof Error ? error.message : String(error)
   const [, out = '', err = ''] = /stdout: ([\s\S]*?)\n stderr: ([\s\S]*?)\n err\?:/.exec(text) ?? ['', text]

@@ -28,17 +28,19 @@ export interface Environment {
 export async function findStacks(root: string, environment: string, last?: Layer): Promise<Environment> {
   const platform = await readConfigOf(root, environment)
   if (platform.kind !== 'platform' || platform.layer !== 'all')
-    throw new UpError(`Pulumi.${environment}.yaml is no platform: give the name of an environment.`)
+    throw new UpError(
+      `Pulumi.${environment}.yaml is not the file of an environment: pass --stack with the name of an environment, such as dev.`,
+    )
   const files = LAYERS.map((layer) => ({ layer, stack: layerStack(platform.environment, layer) }))
   const missing = files.filter(({ stack }) => !existsSync(join(root, `Pulumi.${stack}.yaml`)))
   if (missing.length === LAYERS.length) return { platform, stacks: one(environment, platform, last) }
   if (missing.length > 0)
     throw new UpError(
-      `${environment} has stack files of some layers only. Missing: ${missing.map(({ stack }) => `Pulumi.${stack}.yaml`).join(', ')}.`,
+      `${environment} has stack files for some layers only. Missing: ${missing.map(({ stack }) => `Pulumi.${stack}.yaml`).join(', ')}.`,
     )
   if (platform.environment !== environment)
     throw new UpError(
-      `Pulumi.${environment}.yaml is the environment ${platform.environment}: its layers are raised by that name.`,
+      `Pulumi.${environment}.yaml has the environment ${platform.environment}: pass --stack ${platform.environment}.`,
     )
   for (const { layer, stack } of files) {
     const config = await readConfigOf(root, stack)
@@ -51,11 +53,11 @@ export async function findStacks(root: string, environment: string, last?: Layer
 
 function one(environment: string, platform: PlatformConfig, last: Layer | undefined): StackToRaise[] {
   if (last !== undefined)
-    throw new UpError(`${environment} is one stack: it has no layer ${last}. Leave --to out.`)
+    throw new UpError(`${environment} is a single stack without layers: remove --to ${last}.`)
   if (platform.apiServer.access === 'private' && platform.network.existing === undefined)
     throw new UpError(
       [
-        `The API server of ${environment} is reached from its network alone, and one stack cannot make both. Write a stack file for each layer:`,
+        `The API server of ${environment} can be reached only from its network, and one stack cannot create both. Write a stack file for each layer:`,
         ...LAYERS.map((layer) => `  Pulumi.${layerStack(platform.environment, layer)}.yaml`),
         'Pulumi.prod-network.yaml is an example; docs/private-cluster.md has the steps.',
       ].join('\n'),
@@ -67,7 +69,7 @@ async function readConfigOf(root: string, stack: string): Promise<InfraConfig> {
   const file = `Pulumi.${stack}.yaml`
   const path = join(root, file)
   if (!existsSync(path))
-    throw new UpError(`There is no ${file}: --stack is the name of an environment, as dev.`)
+    throw new UpError(`${file} does not exist: --stack is the name of an environment, such as dev.`)
   const parsed = parsedText(file, await readFile(path, 'utf8'))
   if ('config' in parsed) return parsed.config
   throw new UpError(problemLines(file, parsed.problems))

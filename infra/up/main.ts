@@ -10,24 +10,24 @@ import { type Environment, findStacks, UpError } from './find-stacks.ts'
 import { raise, type UpReport } from './raise.ts'
 
 const USAGE = `npm run up -- --stack <environment> [--to <layer>] [--preview] [--yes] [--json]
-  raises an environment with the Pulumi CLI on the PATH: a platform with stack files of layers in their order
-  (${LAYERS.join(', ')}), any other as its one stack. Each stack is previewed with the policy pack, then asked for.
-  A run that failed is taken up by the same command.
+  creates or updates an environment with the Pulumi CLI on the PATH. A platform with stack files of layers is updated
+  layer by layer (${LAYERS.join(', ')}), any other environment is one stack. The command previews each stack with the
+  policy pack and asks for confirmation. To continue after a failure, run the same command again.
 
   --to <layer>   stops after this layer
-  --preview      changes nothing, and makes no stack
-  --yes          asks nothing; needed where nobody can be asked: with --json, and without a terminal
-  --json         the result on standard output; progress is on standard error, always
+  --preview      changes nothing, and creates no stack
+  --yes          skips the confirmation; required with --json, and without a terminal
+  --json         prints the result on standard output; progress is always on standard error
   --secrets-provider <provider>
-                 what seals the secrets of a stack that is not there yet; default: PULUMI_SECRETS_PROVIDER
-Exit status: 0 it is up, 1 it failed or was declined, 2 it cannot be understood
+                 the secrets provider of a new stack; default: PULUMI_SECRETS_PROVIDER
+Exit status: 0 done, 1 failed or declined, 2 wrong arguments
 `
 const EXIT = { failed: 1, usage: 2 } as const
 
 const INSTALL = `There is no pulumi on the PATH. Install the Pulumi CLI ${OLDEST.join('.')} or later:
   https://www.pulumi.com/docs/install/
   curl -fsSL https://get.pulumi.com | sh -s -- --version ${OLDEST.join('.')}
-Then run this again.`
+Then run this command again.`
 
 const say = (line: string) => void process.stderr.write(`${line}\n`)
 
@@ -55,7 +55,9 @@ async function main(options: Options): Promise<void> {
   const last = layerOf(options.to)
   const canAsk = process.stdin.isTTY === true && !json
   if (!preview && !yes && !canAsk)
-    throw new TypeError('nobody can be asked here: give --yes to change things, or --preview to see them')
+    throw new TypeError(
+      'cannot ask for confirmation here: pass --yes to apply the changes, or --preview to show them',
+    )
   const root = resolve(options.project ?? resolve(import.meta.dirname, '../..'))
   const found = await findStacks(root, stack, last)
   await needPulumi()
@@ -81,7 +83,7 @@ async function needPulumi(): Promise<void> {
   const cli = await findPulumi(process.env)
   if ('version' in cli) return
   throw new UpError(
-    cli.skipped.startsWith('no pulumi') ? INSTALL : `${cli.skipped}: install that, or a later one`,
+    cli.skipped.startsWith('no pulumi') ? INSTALL : `${cli.skipped}: install that version or a later one`,
   )
 }
 
@@ -99,7 +101,7 @@ async function needRelease(root: string, { platform, stacks }: Environment): Pro
  */
 function stopSignal(): AbortSignal {
   const stop = new AbortController()
-  process.on('SIGINT', () => say('stopping: what is under way is ended first'))
+  process.on('SIGINT', () => say('stopping: waiting for the operations in progress'))
   process.once('SIGTERM', () => stop.abort())
   return stop.signal
 }

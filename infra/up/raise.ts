@@ -77,13 +77,13 @@ async function raiseOne(engine: Engine, options: RaiseOptions, { one, before }: 
   const { say, isPreview } = options
   if (isPreview && before !== undefined && !(await engine.hasBoundary(before.stack))) {
     say(
-      `  not previewed: it reads ${before.stack}, which is not up. npm run plan -- --stack ${one.stack} shows what it makes.`,
+      `  not previewed: it reads outputs of ${before.stack}, which does not exist yet. npm run plan -- --stack ${one.stack} shows its resources.`,
     )
     return { status: 'waiting' }
   }
   const stack = await engine.open(one.stack, !isPreview)
   if (stack === undefined) {
-    say(`  is not there yet. npm run plan -- --stack ${one.stack} shows what it makes.`)
+    say(`  does not exist yet. npm run plan -- --stack ${one.stack} shows its resources.`)
     return { status: 'absent' }
   }
   say('  preview')
@@ -128,12 +128,12 @@ function nextStep(
   { stack, layer, status, problems }: LayerReport,
 ) {
   const again = `npm run up -- --stack ${environment}`
-  if (status === 'declined') return `Nothing was changed in ${stack}. ${again} asks again.`
+  if (status === 'declined') return `Nothing was changed in ${stack}. To be asked again: ${again}.`
   if (problems?.some((line) => /currently locked by/.test(line)))
-    return `If nobody works on ${stack}, its lock was left by a run that was killed: pulumi cancel --stack ${stack}, then ${again}.`
+    return `If no other update of ${stack} is running, a killed run left the lock. Run pulumi cancel --stack ${stack}, then ${again}.`
   const isInside = layer === 'add-ons' && platform.apiServer.access === 'private'
   const way = isInside
-    ? `This layer reaches the API server of ${environment}, which is private: run it inside the network, or from a peered one (docs/private-cluster.md). `
+    ? `This layer connects to the API server of ${environment}, which is private: run it inside the network or from a peered network (docs/private-cluster.md). `
     : ''
-  return `${way}What was made stays. Remedy what is named above, then: ${again}. It goes on with ${stack}.`
+  return `${way}The created resources stay. Fix the problems above, then run: ${again}. It continues with ${stack}.`
 }

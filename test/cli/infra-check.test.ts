@@ -174,7 +174,7 @@ test.each([
   [['none'], /no file Pulumi\.none\.yaml/],
   [['dev', '--against', 'nothing.json'], /no plan nothing\.json/],
   [['./broken.yaml'], /broken\.yaml: /],
-  [['./list.yaml'], /no map of keys/],
+  [['./list.yaml'], /no mapping under/],
   [[], /missing required argument/],
 ])('reports that %j cannot be read', async (argv, expected) => {
   const { check, cwd } = await aProject()

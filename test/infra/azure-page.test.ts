@@ -21,8 +21,8 @@ const KEYS = new Set(['names'])
 const exists = (reference: string) =>
   RULES.has(reference) || KEYS.has(reference) || existsSync(join(ROOT, reference))
 
-describe('the page of traps', () => {
-  test('has each of the 49 once', () => {
+describe('docs/azure.md', () => {
+  test('lists each of the 49 points once', () => {
     expect(rows.map(({ number }) => number)).toEqual(Array.from({ length: 49 }, (_, index) => index + 1))
     expect(RULES.size).toBeGreaterThanOrEqual(40)
   })
@@ -40,7 +40,7 @@ describe('the page of traps', () => {
     },
   )
 
-  test('names nothing that is not there, elsewhere either', () => {
+  test('names only files that exist, outside the table too', () => {
     const paths = [
       ...PAGE.matchAll(/`((?:infra|test|cli|policies|contracts|tools|docs|\.github)\/[\w./-]+)`/g),
     ]

@@ -23,13 +23,13 @@ const problemsOf = (config: Section) => {
   return 'problems' in parsed ? parsed.problems.map(({ path, message }) => `${path}: ${message}`) : []
 }
 
-test.each(['dev', 'prod', 'pr-example'])('the stack file of %s is right', (stack) => {
+test.each(['dev', 'prod', 'pr-example'])('the stack file of %s is valid', (stack) => {
   const parsed = parseStackFile(inFile(stackFile(stack)))
 
   expect(parsed).toHaveProperty('config')
 })
 
-test('is frozen to its depths', () => {
+test('the parsed configuration is deeply frozen', () => {
   const parsed = parseStackFile(inFile(stackFile('dev')))
 
   if (!('config' in parsed) || !('pools' in parsed.config)) throw new Error('no platform')
@@ -48,7 +48,7 @@ test('reports all mistakes of several sections at once, including mistakes betwe
   }
 
   expect(problemsOf(config)).toEqual([
-    'locaton: is no setting; see infra/config-schema.ts for those there are',
+    'locaton: is not a setting; infra/config-sections.ts lists all settings',
     'tenantId: must be a GUID in lower case',
     'database: is missing: it needs adminGroup',
     'network.serviceCidr: 10.0.0.0/16 overlaps podCidr 10.0.0.0/16: give it another range',
@@ -92,7 +92,7 @@ const PLANTED: readonly (readonly [mistake: string, config: Section, found: RegE
   [
     'a Kata size on AMD',
     withSection('dev', 'pools', { kata: { size: 'Standard_D8as_v4' } }),
-    /kata\.size: .*does not nest/,
+    /kata\.size: .*does not support nested virtualisation/,
   ],
   [
     'an unknown size',
@@ -113,7 +113,7 @@ const PLANTED: readonly (readonly [mistake: string, config: Section, found: RegE
   [
     'a disk that does not fit',
     withSection('dev', 'pools', { kata: { osDiskGib: 512 } }),
-    /does not fit the local disk/,
+    /does not fit on the local disk/,
   ],
   [
     'an unknown key far inside',
@@ -181,7 +181,7 @@ const PLANTED: readonly (readonly [mistake: string, config: Section, found: RegE
     /model\.resourceId: must be in subscription/,
   ],
   ['an invalid slug', { ...record('pr-example'), slug: 'Feature/X' }, /^slug: /],
-  ['a key of the platform in a slice', { ...record('pr-example'), pools: {} }, /^pools: is no setting/],
+  ['a key of the platform in a slice', { ...record('pr-example'), pools: {} }, /^pools: is not a setting/],
   [
     'no time to expire',
     { ...record('pr-example'), expires: undefined },
@@ -196,7 +196,7 @@ test.each(PLANTED)('reports exactly one problem for %s', (_mistake, config, foun
   expect(problems[0]).toMatch(found)
 })
 
-test('a stack file holds no secret and no key that nothing reads', () => {
+test('rejects a secret and an unused key in a stack file', () => {
   const parsed = parseStackFile(
     inFile({
       ...stackFile('dev'),

@@ -5,6 +5,7 @@ import { homedir, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { parseKubeconfig } from '../../infra/components/kubeconfig.ts'
 import { controllerSurroundings, hardened } from '../../infra/model/controller-hardening.ts'
 import {
   CONTROLLER_FILES,
@@ -14,7 +15,6 @@ import {
   lockedObjects,
 } from '../../infra/model/controller-release.ts'
 import { fetchRelease } from '../../infra/release/fetch-release.ts'
-import { parseKubeconfig } from '../../infra/release/kubeconfig.ts'
 import { readRelease } from '../../infra/release/read-release.ts'
 import { readStackText } from '../../infra/stack-file.ts'
 import { runProgram } from '../../tools/offline-plan/engine/run-program.ts'
@@ -30,7 +30,7 @@ const controller = (...argv: string[]) =>
   spawnSync(process.execPath, [join(ROOT, 'infra/release/main.ts'), ...argv], { encoding: 'utf8' })
 const settings = { image: 'a.example.com/controller@sha256:'.padEnd(96, '0'), replicas: 2 }
 
-test('the test clusters run the very release that the program installs', async () => {
+test('the test clusters run the release that the program installs', async () => {
   const modules = await readFile(join(ROOT, 'devcluster/tools/crds/go.mod'), 'utf8')
 
   expect(modules).toContain(`sigs.k8s.io/agent-sandbox ${CONTROLLER_VERSION}`)
@@ -39,7 +39,7 @@ test('the test clusters run the very release that the program installs', async (
 describe.skipIf(!existsSync(MODULE))(
   'the pinned release (skipped without the Go module of the test clusters)',
   () => {
-    test('is what the lock says, file by file and object by object', async () => {
+    test('equals the lock, file by file and object by object', async () => {
       const objects = await readRelease(MODULE)
 
       const names = objects.map(({ apiVersion, kind, metadata: { name, namespace } }) => ({
@@ -66,7 +66,7 @@ describe.skipIf(!existsSync(MODULE))(
       expect(crds.filter(({ spec }) => 'conversion' in (spec as object))).toEqual([])
     })
 
-    test('is hardened in the same way for a whole object and for its name alone', async () => {
+    test('is hardened in the same way for a whole object and for its name only', async () => {
       const whole = await readRelease(MODULE)
       const deploymentOf = (objects: typeof whole) => objects.find(({ kind }) => kind === 'Deployment')
       const [a, b] = [deploymentOf(whole), deploymentOf(lockedObjects())]
@@ -86,7 +86,7 @@ describe.skipIf(!existsSync(MODULE))(
     const fromModule: typeof fetch = async (url) =>
       new Response(await readFile(join(MODULE, String(url).slice(CONTROLLER_SOURCE.length + 1))))
 
-    test('is fetched under its own version, from the network or a folder, and read from its destination', async () => {
+    test('is fetched into a folder of its version, from the network or a folder, and read from there', async () => {
       await using folder = await aFolder()
       const asked: string[] = []
       const get: typeof fetch = (url) => {
@@ -102,7 +102,7 @@ describe.skipIf(!existsSync(MODULE))(
       expect(await readRelease(join(folder.path, 'b'))).toEqual(await readRelease(MODULE))
     })
 
-    test('is refused when one byte of one file differs, read or fetched', async () => {
+    test('is rejected if one byte of one file differs, when read and when fetched', async () => {
       await using folder = await aFolder()
       const copy = join(folder.path, 'copy')
       await fetchRelease({ from: MODULE, into: copy })
@@ -115,7 +115,7 @@ describe.skipIf(!existsSync(MODULE))(
       expect(existsSync(join(folder.path, 'other'))).toBe(false)
     })
 
-    test('is stored by the command, which prints the destination', async () => {
+    test('is stored by the command, which prints the folder', async () => {
       await using folder = await aFolder()
       const into = join(folder.path, 'files')
 
@@ -128,8 +128,8 @@ describe.skipIf(!existsSync(MODULE))(
   },
 )
 
-describe('a release that is not there or not the pinned one', () => {
-  test('is refused from the network, and nothing is kept', async () => {
+describe('a release that is missing or not the pinned one', () => {
+  test('is rejected when downloaded, and no file is kept', async () => {
     await using folder = await aFolder()
     const get = async () => new Response('kind: ClusterRoleBinding')
 
@@ -154,7 +154,7 @@ describe('a release that is not there or not the pinned one', () => {
     )
   })
 
-  test('stops the program with the command and the setting, and no trace of our code', async () => {
+  test('stops the program with a message that names the command and the setting, without a stack trace', async () => {
     const { config } = readStackText(readFileSync(join(ROOT, 'Pulumi.dev.yaml'), 'utf8'))
     const folder = { ...(config['agentweaver:controller'] as object), folder: '/nonexistent' }
     const run = runProgram({
@@ -177,14 +177,14 @@ describe('a release that is not there or not the pinned one', () => {
   test.each([
     [['fetch', '--from', '/nonexistent'], 1, /cannot be read/],
     [['fetch', '--from', 'http://mirror.example'], 1, /is not https/],
-    [[], 2, /name the one command: fetch/],
+    [[], 2, /the only command is fetch/],
     [['fetch', '--form', 'x'], 2, /Unknown option/],
   ])('%j ends with %i', (argv, status, says) => {
     expect(controller(...argv)).toMatchObject({ status, stderr: expect.stringMatching(says) })
   })
 })
 
-test('an object that stands for one of the release carries the checksum of its file', () => {
+test('an object of the release carries the checksum of its file', () => {
   const files = new Set(CONTROLLER_FILES.map(({ sha256 }) => sha256))
 
   for (const { metadata } of lockedObjects()) {
@@ -260,8 +260,8 @@ describe('the credential of the cluster', () => {
     ['a token', { exec, token: 'x' }],
     ['a key', { exec, 'client-key-data': 'x' }],
     ['a certificate alone', { 'client-certificate-data': 'x' }],
-  ])('is refused with %s in it, which would end in the state', (_what, user) => {
-    expect(() => parseKubeconfig(answered(user))).toThrow(/is no Entra login/)
+  ])('is rejected with %s in it, which would end in the state', (_what, user) => {
+    expect(() => parseKubeconfig(answered(user))).toThrow(/is not an Entra login/)
   })
 
   test.each(['', 'AAAA', Buffer.from('{}').toString('base64')])(

@@ -16,7 +16,7 @@ test('leaves a file with the same outputs unchanged, byte for byte, for any orde
   expect(withOutputs(dev, { infra })).toEqual({ content: dev, isSame: true })
 })
 
-test('replaces what came out of the stack, and nothing that people wrote', () => {
+test('replaces the outputs of the stack, and keeps all other content', () => {
   const result = withOutputs(dev, outputs({ registry: { host: 'other.azurecr.io' } }))
 
   if (!('content' in result)) throw new Error('refused')
@@ -28,12 +28,12 @@ test('replaces what came out of the stack, and nothing that people wrote', () =>
 })
 
 test.each([
-  ['no outputs', {}, /is not among the outputs/],
+  ['no outputs', {}, /has no output infra/],
   ['a value that was not known', outputs({ cluster: { name: 'a', issuer: '' } }), /^infra\.cluster\.issuer/],
   ['a key that the schema lacks', outputs({ password: 'x' }), /password/],
-  ['a hidden secret', outputs({ registry: { host: '[secret]' } }), /holds a secret/],
-  ['a shown secret', outputs({ dns: { '4dabf18193072939515e22adb298388d': 'x' } }), /holds a secret/],
-])('refuses %s', (_what, given, expected) => {
+  ['a hidden secret', outputs({ registry: { host: '[secret]' } }), /contains a secret/],
+  ['a shown secret', outputs({ dns: { '4dabf18193072939515e22adb298388d': 'x' } }), /contains a secret/],
+])('rejects %s', (_what, given, expected) => {
   const result = withOutputs(dev, given)
 
   expect('problems' in result && result.problems.join()).toMatch(expected)

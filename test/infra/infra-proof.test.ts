@@ -17,7 +17,7 @@ const rows = [...page.matchAll(/^\| `([^`]+)` \| (\d+) \| (.+) \|$/gm)].map(
   }),
 )
 
-test('the page is of the form that the lane writes, in all its parts', () => {
+test('the page has the form that the lane writes, with all parts', () => {
   const [, cli = '', date = ''] = /Pulumi CLI \| (\S+) \|\n\| date \| (\S+) \|/.exec(page) ?? []
   const sections = page.split(/^## /m).slice(1)
   const proofs = sections.flatMap((section) =>

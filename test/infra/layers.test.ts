@@ -37,14 +37,14 @@ describe('the layers of prod', () => {
   const layers = STACKS.flatMap((stack) => committed(stack).resources)
   const split = layers.filter(({ type }) => type !== REFERENCE)
 
-  test('make together exactly what one stack makes, but for a provider of Azure in each', () => {
+  test('together create exactly the resources of one stack, plus one Azure provider each', () => {
     const twice = split.filter((one, index) => split.findIndex((other) => key(other) === key(one)) < index)
 
     expect(new Set(split.map(key))).toEqual(new Set(whole.keys()))
     expect([...new Set(twice.map(({ type }) => type))]).toEqual(['pulumi:providers:azure-native'])
   })
 
-  test('give each resource the same inputs and options, names of grants included', () => {
+  test('give each resource the same inputs and options, including the names of grants', () => {
     const budget = 'azure-native:consumption:Budget'
     for (const one of split.filter(({ type }) => type !== budget)) {
       const { inputs, protect, ignoreChanges, retainOnDelete } = one
@@ -59,7 +59,7 @@ describe('the layers of prod', () => {
     }
   })
 
-  test('read one stack each, the one before', () => {
+  test('read only the previous stack', () => {
     const read = STACKS.map((stack) =>
       committed(stack)
         .resources.filter(({ type }) => type === REFERENCE)
@@ -73,7 +73,7 @@ describe('the layers of prod', () => {
     ])
   })
 
-  test('meet the API server in the last layer alone', () => {
+  test('connect to the API server only in the last layer', () => {
     const kubernetes = (stack: string) =>
       committed(stack).resources.filter(({ type }) => /^kubernetes:|providers:kubernetes/.test(type))
 
@@ -82,7 +82,7 @@ describe('the layers of prod', () => {
     expect(kubernetes(ADD_ONS).length).toBeGreaterThan(10)
   })
 
-  test('hand over ids and names, and no credential', () => {
+  test('pass on ids and names, and no credential', () => {
     const boundary = (stack: string) => committed(stack).outputs['boundary']
 
     expect(Object.keys(boundary(NETWORK) ?? {}).toSorted()).toEqual([
@@ -95,7 +95,7 @@ describe('the layers of prod', () => {
     for (const stack of STACKS) expect(JSON.stringify(committed(stack).outputs)).not.toContain('$secret')
   })
 
-  test('keep all rules each by itself, and a subnet of no stack is still found', () => {
+  test('each follow all rules, and a subnet that belongs to no stack is still reported', () => {
     const plan = committed(CLUSTER)
     const without = plan.resources.filter(({ type }) => type !== REFERENCE)
 
@@ -103,7 +103,7 @@ describe('the layers of prod', () => {
     expect(checkStack({ ...plan, resources: without }).map(({ rule }) => rule)).toContain('pg-private')
   })
 
-  test('are held to the rules of production, as prod is', () => {
+  test('are checked with the rules of production, like prod', () => {
     const plan = committed(CLUSTER)
     const weaker = plan.resources.map((one) =>
       one.type === 'azure-native:dbforpostgresql:Server'
@@ -114,7 +114,7 @@ describe('the layers of prod', () => {
     expect(checkStack({ ...plan, resources: weaker }).map(({ rule }) => rule)).toEqual(['pg-prod'])
   })
 
-  test('count as Pulumi does: what another stack has is read, not made', () => {
+  test('are counted as Pulumi counts: resources of another stack are read, not created', () => {
     const { counts } = reviewPlan(committed(CLUSTER))
 
     expect(counts.pulumi).toBe(committed(CLUSTER).resources.length)
@@ -127,7 +127,7 @@ describe('the layers of prod', () => {
 })
 
 describe('the stack file of a layer', () => {
-  test.each(STACKS)('%s is right', (stack) => {
+  test.each(STACKS)('%s is valid', (stack) => {
     const parsed = parseStackFile(readStackText(readFileSync(join(ROOT, `Pulumi.${stack}.yaml`), 'utf8')))
 
     expect(parsed).toHaveProperty('config.environment', 'prod')
@@ -135,11 +135,11 @@ describe('the stack file of a layer', () => {
 
   test.each([
     [{ location: 'eastus2' }, 'location', /setting of the whole platform: .* set it in Pulumi\.prod\.yaml/],
-    [{ locaton: 'eastus2' }, 'locaton', /is no setting/],
+    [{ locaton: 'eastus2' }, 'locaton', /is not a setting/],
     [{ environment: undefined }, 'environment', /is missing/],
     // The identity of previews may write the state of every stack that is called pr-….
     [{ environment: 'pr' }, 'environment', /must not be "pr"/],
-  ])('with %o is refused', (change, path, message) => {
+  ])('with %o is rejected', (change, path, message) => {
     const parsed = parseInfraConfig({ kind: 'platform', layer: 'cluster', environment: 'prod', ...change })
 
     expect(parsed).toMatchObject({ problems: [{ path, message: expect.stringMatching(message) }] })
@@ -158,7 +158,7 @@ describe('the stack file of a layer', () => {
 })
 
 /** A copy of the project whose `prod` has other settings for the network or the API server. */
-describe('ways into the network', () => {
+describe('access to the network', () => {
   let project = ''
   beforeAll(async () => {
     project = await mkdtemp(join(tmpdir(), 'layers-'))
@@ -192,7 +192,7 @@ describe('ways into the network', () => {
     return rules.filter(({ access }) => access === 'Deny').map((rule) => rule['sourceAddressPrefix'])
   }
 
-  test('a subnet for runners leaves by the NAT gateway and lets nothing of the Internet in', () => {
+  test('a subnet for runners uses the NAT gateway and accepts no connection from the Internet', () => {
     const plan = committed(NETWORK)
     const subnet = ofType(plan, 'network:Subnet').find(({ name }) => name.endsWith('-runners'))
     const group = ofType(plan, 'network:NetworkSecurityGroup').find(({ name }) => name.includes('runners'))
@@ -208,7 +208,7 @@ describe('ways into the network', () => {
     expect(checkStack(plan)).toEqual([])
   })
 
-  test('peerings come one after the other, and runners of GitHub get their delegation', async () => {
+  test('peerings are created one after the other, and GitHub-hosted runners get their delegation', async () => {
     const plan = await planned(NETWORK, {
       'agentweaver:network': {
         ...ranges,
@@ -232,7 +232,7 @@ describe('ways into the network', () => {
     expect(checkStack(plan)).toEqual([])
   })
 
-  test('a network that is there is used by its ids, and nothing is made in it', async () => {
+  test('an existing network is referenced by id, and no resource is created in it', async () => {
     const settings = {
       'agentweaver:network': {
         ...ranges,
@@ -294,14 +294,14 @@ test.each([
     { peerings: [{ name: 'hub', virtualNetworkId: NETWORK_ID, ranges: ['10.40.9.0/24'] }] },
     'network.peerings.0.ranges.0',
   ],
-])('the network %o is refused at %s', (network, path) => {
+])('rejects the network %o at %s', (network, path) => {
   const { config } = readStackText(readFileSync(join(ROOT, 'Pulumi.dev.yaml'), 'utf8'))
   const parsed = parseStackFile({ config: { ...config, 'agentweaver:network': network }, problems: [] })
 
   expect('problems' in parsed && parsed.problems.map((one) => one.path)).toContain(path)
 })
 
-test.each(STACKS)('the committed plan of %s is what the program makes', async (stack) => {
+test.each(STACKS)('the committed plan of %s equals the output of the program', async (stack) => {
   expect(
     serialize(await makePlan(ROOT, stack)) === readFileSync(join(ROOT, `plans/${stack}.json`), 'utf8'),
   ).toBe(true)

@@ -51,7 +51,7 @@ describe('ranges', () => {
 describe('names', () => {
   const part = fc.stringMatching(/^[a-z][a-z0-9]{0,20}$/)
 
-  test('that all of Azure shares fit, keep their hash whole, and differ by subscription', () => {
+  test('that are global in Azure fit the limits, keep their complete hash, and differ by subscription', () => {
     fc.assert(
       fc.property(fc.tuple(part, part), fc.tuple(fc.uuid(), fc.uuid()), ([a, b], [one, other]) => {
         const name = (salt: string) => globalName({ max: 24, parts: [a, b, 'cp'], salt })
@@ -63,7 +63,7 @@ describe('names', () => {
     )
   })
 
-  test('of a platform fit what Azure takes, for the longest environment', () => {
+  test('of a platform fit the limits of Azure, for the longest environment name', () => {
     const names = platformNames({
       environment: 'abcdefgh',
       subscriptionId: '5f0a3a86-7d0f-4c5e-9a57-0d4b6c1f2e11',
@@ -78,7 +78,7 @@ describe('names', () => {
     expect(names.controlPlaneVault).not.toBe(names.userTokenVault)
   })
 
-  test('of role assignments are GUIDs of version 5, one for each grant and generation', () => {
+  test('of role assignments are version 5 GUIDs, one for each grant and generation', () => {
     const grant = { stack: 'dev', scope: 'a', principal: 'b', role: 'c', generation: 1 }
     const guid = roleAssignmentGuid(grant)
 
@@ -117,11 +117,11 @@ describe('capacity', () => {
   const node = nodeCapacity(size, { maxPods: 110, osDiskGib: 256 })
   const daemons = { cpuMillis: 520, memoryMib: 900, pods: 9 }
 
-  test('of a node is what AKS leaves', () => {
+  test('of a node excludes the part that AKS reserves', () => {
     expect(node).toEqual({ cpuMillis: 7820, memoryMib: 29_866, ephemeralMib: 235_929, pods: 110 })
   })
 
-  test('says what runs out first', () => {
+  test('reports the resource that runs out first', () => {
     expect(fitSandboxes(node, daemons, { cpuMillis: 1000, memoryMib: 2048, overheadMib: 256 })).toEqual({
       perNode: 7,
       limit: 'cpu',
@@ -134,7 +134,7 @@ describe('capacity', () => {
     expect(fitSandboxes(node, daemons, { cpuMillis: 9000, memoryMib: 128, overheadMib: 0 }).perNode).toBe(0)
   })
 
-  test('counts vCPUs by family with the nodes of an upgrade', () => {
+  test('counts vCPUs by family, including surge nodes of an upgrade', () => {
     expect(
       vcpusByFamily([
         { size: 'Standard_D4ds_v5', max: 3, surge: 1 },

@@ -33,16 +33,16 @@ const HIDDEN: Readonly<Record<string, readonly string[]>> = {
 }
 
 describe.each(PLANS)('the committed plan %s', (file, plan) => {
-  test('keeps all forty rules', () => {
+  test('follows all forty rules', () => {
     expect(plan.resources.length).toBeGreaterThan(10)
     expect(checkStack(plan)).toEqual([])
   })
 
-  test('has only inputs that Azure’s own types and ranges take', () => {
+  test('has only inputs that Azure’s own types and ranges accept', () => {
     expect(checkShapes(plan, shapes)).toEqual([])
   })
 
-  test('shows every object of Azure, but for those that are named here', () => {
+  test('shows every object of Azure except the listed ones', () => {
     const hidden = hiddenObjects(plan, shapes).map(({ urn, path }) => `${urn.split('$').at(-1)} ${path}`)
 
     expect(hidden).toEqual(HIDDEN[file] ?? [])

@@ -24,7 +24,7 @@ test('a branch of 200 characters with slashes, capitals and emoji has a slug tha
   expect(previewStack(previewSlug(branch)).length).toBeLessThanOrEqual(30)
 })
 
-test('branches that are alike when made readable have different slugs', () => {
+test('branches with the same readable part have different slugs', () => {
   const alike = ['fix/a', 'Fix/A', 'fix-a', 'fix//a', 'fix_a', 'fix.a', '🦄fix a']
   const slugs = alike.map(previewSlug)
 
@@ -32,7 +32,7 @@ test('branches that are alike when made readable have different slugs', () => {
   expect(new Set(slugs).size).toBe(alike.length)
 })
 
-test('any name has a valid slug, and every name made of it is a DNS label', () => {
+test('any name has a valid slug, and every name derived from it is a DNS label', () => {
   fc.assert(
     fc.property(fc.string({ minLength: 1, maxLength: 260, unit: 'binary' }), (branch) => {
       const slug = PreviewSlug.parse(previewSlug(branch))
@@ -44,6 +44,6 @@ test('any name has a valid slug, and every name made of it is a DNS label', () =
   )
 })
 
-test('no name is no branch', () => {
+test('an empty name is not a branch', () => {
   expect(() => previewSlug('')).toThrow(/name of a branch/)
 })

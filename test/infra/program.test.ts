@@ -39,7 +39,7 @@ function comesAfter(plan: Plan | undefined, later: PlannedResource, earlier: Pla
 }
 
 test.each(['dev', 'prod', 'pr-example'])(
-  'the committed plan of %s is what the program makes',
+  'the committed plan of %s equals the output of the program',
   async (stack) => {
     const committed = await readFile(resolve(ROOT, `plans/${stack}.json`), 'utf8')
 
@@ -48,7 +48,7 @@ test.each(['dev', 'prod', 'pr-example'])(
 )
 
 test.each(['dev', 'prod', 'pr-example'])(
-  'what the environment file of %s says is what comes out',
+  'the environment file of %s equals the outputs of the program',
   async (stack) => {
     const { infra } = JSON.parse(await readFile(resolve(ROOT, `environments/${stack}.json`), 'utf8'))
     const given = plans[stack]?.outputs['infra']
@@ -60,12 +60,12 @@ test.each(['dev', 'prod', 'pr-example'])(
 describe('resources that are deleted with the cluster instead of separately', () => {
   const together = (plan: Plan | undefined) => plan?.resources.filter(({ deletedWith }) => deletedWith) ?? []
 
-  test.each(['dev', 'prod'])('is nothing in %s, because the cluster is protected', (stack) => {
+  test.each(['dev', 'prod'])('are none in %s, because the cluster is protected', (stack) => {
     // `pulumi destroy --skip-preview` keeps the cluster and would drop its children from the state.
     expect(urnsOf(together(plans[stack]))).toEqual([])
   })
 
-  test('is every pool, window and object of the cluster if nothing is protected', async () => {
+  test('are every pool, window and object of the cluster if protection is off', async () => {
     const { config } = readStackText(await readFile(resolve(ROOT, 'Pulumi.dev.yaml'), 'utf8'))
     const settings = { ...config, 'agentweaver:protect': false, 'agentweaver:plan': 'true' }
     const plan = await runProgram({
@@ -96,7 +96,7 @@ function known(value: unknown, file: unknown): unknown {
 }
 
 describe.each(['dev', 'prod'])('the platform %s', (stack) => {
-  test('rises in an order in which Azure can make it', () => {
+  test('creates resources in an order that Azure accepts', () => {
     const plan = plans[stack]
     const cluster = only(plan, 'containerservice:ManagedCluster')
     const own = ofType(plan, 'authorization:RoleAssignment').filter(({ name }) =>
@@ -145,7 +145,7 @@ describe.each(['dev', 'prod'])('the platform %s', (stack) => {
     }
   })
 
-  test('gives every resource that can have them its tags, and every name explicitly', () => {
+  test('gives tags to every resource that supports them, and sets every name explicitly', () => {
     const tagged = plans[stack]?.resources.filter(({ inputs }) => 'location' in inputs) ?? []
 
     expect(tagged.length).toBeGreaterThan(15)
@@ -230,7 +230,7 @@ describe.each(['dev', 'prod'])('the platform %s', (stack) => {
   })
 })
 
-test('a private platform is closed to the Internet, an open one to all but the named ranges', () => {
+test('a private platform rejects the Internet, an open one rejects all but the listed ranges', () => {
   const prod = only(plans['prod'], 'containerservice:ManagedCluster').inputs
   const dev = only(plans['dev'], 'containerservice:ManagedCluster').inputs
 
@@ -245,7 +245,7 @@ test('a private platform is closed to the Internet, an open one to all but the n
   })
 })
 
-test('the controller comes after its types, its rights and its default deny, and then what collects its figures', () => {
+test('the controller is created after its types, rights and default deny, and before the collection of its metrics', () => {
   const plan = plans['dev']
   const kube = plan?.resources.filter(({ type }) => type.startsWith('kubernetes:')) ?? []
   const deployment = kube.find(({ type }) => type.endsWith(':Deployment'))
@@ -260,7 +260,7 @@ test('the controller comes after its types, its rights and its default deny, and
   expect(kept.map(({ type }) => type.split(':').at(-1))).toEqual(Array(4).fill('CustomResourceDefinition'))
 })
 
-test('a slice has its own names, expires, protects nothing and touches nothing of the base', () => {
+test('a slice has its own names, expires, protects nothing and changes nothing in the base platform', () => {
   const plan = plans['pr-example']
   const scopes = ofType(plan, 'authorization:RoleAssignment').map(({ inputs }) => String(inputs['scope']))
 
@@ -303,7 +303,7 @@ test('reports every mistake of a configuration before it registers any resource'
   const message = await run.then(String, ({ message: told }: Error) => told)
   expect(message.split('\n').map((line) => line.trim())).toEqual([
     'the configuration of this stack has 5 mistake(s):',
-    expect.stringMatching(/^sulg: is no setting/),
+    expect.stringMatching(/^sulg: is not a setting/),
     expect.stringMatching(/^environment: is missing/),
     expect.stringMatching(/^slug: /),
     expect.stringMatching(/^expires: is missing/),

@@ -25,10 +25,10 @@ const AMBIGUOUS: readonly (readonly [string, RegExp])[] = [
     (text) => [text, /a boolean to some .*write true or false/] as const,
   ),
   ...['1_000', '0b11', '012', '0o17', '0x1f', '0X1F', '1:30', '190:20:30', '.inf', '-.Inf', '.NaN'].map(
-    (text) => [text, /different numbers or for text: write a number in plain digits/] as const,
+    (text) => [text, /different numbers or as text: write a number in plain digits/] as const,
   ),
   ...['+1', '1.', '.5', '1e3', '12E+03', '1_0.5', '-0', '9007199254740993'].map(
-    (text) => [text, /different numbers or for text/] as const,
+    (text) => [text, /different numbers or as text/] as const,
   ),
   ...['~', 'null', 'NULL', ''].map((text) => [text, /means no value: remove the key/] as const),
   ...['<<', '='].map((text) => [text, /merge or replace/] as const),
@@ -52,25 +52,25 @@ function accepted(text: string): { readonly value: unknown } | undefined {
 }
 
 describe('a scalar that YAML readers disagree about', () => {
-  test.each(AMBIGUOUS)('%j is refused with what to write, and passes in quotes', (scalar, says) => {
+  test.each(AMBIGUOUS)('%j is rejected with the correction, and accepted in quotes', (scalar, says) => {
     expect(problemsWith(scalar)).toEqual([{ path: 'section.key', message: expect.stringMatching(says) }])
     expect(problemsWith(JSON.stringify(scalar))).toEqual([])
   })
 
   test.each(['true', 'false', '0', '5', '-3', '2500.75', '10.40.0.0/16', 'Standard_D8ds_v5', 'a@b.example'])(
-    '%s is taken',
+    '%s is accepted',
     (scalar) => {
       expect(problemsWith(scalar)).toEqual([])
     },
   )
 
-  test('is refused as a key and in a list too, by its place', () => {
+  test('is rejected as a key and in a list too, with its position', () => {
     const text = 'config:\n  agentweaver:a:\n    on: 1\n  agentweaver:b: [x, 012]\n  agentweaver:c: 1:30\n'
 
     expect(readStackText(text).problems.map(({ path }) => path)).toEqual(['a.on', 'b.1', 'c'])
   })
 
-  test('is reported once, together with every other mistake of the file', () => {
+  test('is reported once, together with all other mistakes of the file', () => {
     const text = COMMITTED.find(([file]) => file === 'Pulumi.dev.yaml')?.[1] ?? ''
     const broken = text.replace('"2026-11-01"', '2026-11-01').replace('amount: 2500', 'amount: -1')
 
@@ -89,12 +89,12 @@ test.each([
   ['%YAML 1.1\n---\nconfig: {}\n', /%YAML line/],
   ['config:\n  a: 1\n  a: 2\n', /Map keys must be unique/],
   ['config: {}\n---\nconfig: {}\n', /multiple documents/],
-  ['- 1\n', /no map of keys/],
-])('%j is no stack file', (text, says) => {
+  ['- 1\n', /no mapping under/],
+])('%j is not a stack file', (text, says) => {
   expect(() => readStackText(text)).toThrow(says)
 })
 
-test('an anchor and its alias are refused: Pulumi expands them when it rewrites the file', () => {
+test('rejects an anchor and its alias, because Pulumi expands them when it rewrites the file', () => {
   const text = 'config:\n  agentweaver:a: &x me\n  agentweaver:b: *x\n'
 
   expect(readStackText(text).problems).toEqual([
@@ -117,7 +117,7 @@ describe('a second reader, by YAML 1.1', () => {
     expect(differing).toHaveLength(9)
   })
 
-  test('agrees on every bare scalar that is not refused', () => {
+  test('agrees on every unquoted scalar that is accepted', () => {
     fc.assert(
       fc.property(bare, (scalar) => {
         const text = fileWith(scalar)
@@ -153,13 +153,13 @@ describe.skipIf('absent' in go)(
   () => {
     const read = (texts: readonly string[]) => ('read' in go ? go.read(texts) : [])
 
-    test('reads the committed files as the first does', () => {
+    test('reads the committed files in the same way', () => {
       const texts = COMMITTED.map(([, text]) => text)
 
       expect(read(texts)).toEqual(texts.map((text) => parse(text)))
     })
 
-    test('reads what our tools write as it was meant', () => {
+    test('reads the output of our tools with the intended values', () => {
       const scalars = AMBIGUOUS.map(([scalar]) => scalar)
 
       expect(read(scalars.map((scalar) => writeStackText({ config: { a: scalar } })))).toEqual(
@@ -167,7 +167,7 @@ describe.skipIf('absent' in go)(
       )
     })
 
-    test('agrees on bare scalars that are not refused', () => {
+    test('agrees on unquoted scalars that are accepted', () => {
       const texts = fc.sample(bare, { numRuns: 20_000, seed: 7 }).map(fileWith)
       const taken = texts.filter((text) => accepted(text) !== undefined)
 
@@ -179,7 +179,7 @@ describe.skipIf('absent' in go)(
       )
     })
 
-    test('takes a bare date for a time and 012 for ten, which is why both are refused', () => {
+    test('reads an unquoted date as a time and 012 as ten, so both are rejected', () => {
       expect(read([fileWith('2026-11-01'), fileWith('012')])).toMatchObject([
         { config: { 'agentweaver:section': { key: '2026-11-01T00:00:00Z' } } },
         { config: { 'agentweaver:section': { key: 10 } } },

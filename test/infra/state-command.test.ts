@@ -20,7 +20,7 @@ describe('npm run state', () => {
     return { az, run }
   }
 
-  test('deploys the template it shows to the subscription of the file, and prints the values that GitHub needs', async () => {
+  test('deploys the template that show prints to the subscription of the file, and prints the variables for GitHub', async () => {
     const { az, run } = await rig()
 
     const { status, stdout } = run('apply', fileOf('dev'))
@@ -37,14 +37,14 @@ describe('npm run state', () => {
     expect(existsSync(call[call.indexOf('--template-file') + 1] ?? '')).toBe(false)
   })
 
-  test('asks what would change before', async () => {
+  test('what-if prints the predicted changes and deploys nothing', async () => {
     const { az, run } = await rig()
 
     expect(run('what-if', fileOf('dev')).stdout).toContain('1 to create')
     expect(az.calls()[0]?.slice(0, 3)).toEqual(['deployment', 'sub', 'what-if'])
   })
 
-  test('says that Azure has refused', async () => {
+  test('reports that Azure rejected the deployment', async () => {
     const { az, run } = await rig()
     writeFileSync(join(az.state, 'refuse'), '')
 
@@ -58,7 +58,7 @@ describe('npm run state', () => {
     [['apply'], /Usage/],
     [['destroy', fileOf('dev')], /Usage/],
     [['apply', '/nowhere.json'], /cannot be read/],
-  ])('%j is a mistake in the words, and az is not called', async (argv, expected) => {
+  ])('rejects the arguments %j and does not call az', async (argv, expected) => {
     const { az, run } = await rig()
 
     const { status, stderr } = run(...argv)
@@ -74,7 +74,7 @@ test.each([
   ['previews in prod', { ...PROD, previews: true }, /previews: must be false in prod/],
   ['no ranges', { ...DEV, reachedFrom: [] }, /reachedFrom/],
   ['a name that storage refuses', { ...DEV, names: { storage: 'With-Capitals' } }, /names\.storage/],
-])('%s is refused', (_, config, expected) => {
+])('rejects %s', (_, config, expected) => {
   const parsed = parseStateConfig(JSON.stringify(config))
 
   expect('problems' in parsed && parsed.problems.join('\n')).toMatch(expected)

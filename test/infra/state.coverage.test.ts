@@ -113,7 +113,7 @@ describe('rights against the committed plans', () => {
     },
   )
 
-  test('the identities of a slice are in the group that its maker may write', () => {
+  test('the identities of a slice are in the resource group that the preview identity may write', () => {
     const groups = planOf('pr-example')
       .resources.filter(({ type }) => type.startsWith('azure-native:managedidentity:'))
       .map(({ inputs }) => inputs['resourceGroupName'])

@@ -9,7 +9,7 @@ import { byType, resourcesOf, stateConfigOf } from './state-rig.ts'
 const DEV = stateConfigOf('dev')
 const PROD = stateConfigOf('prod')
 
-describe('bodies, held to the types of the pinned SDK', () => {
+describe('request bodies, checked against the types of the pinned SDK', () => {
   const TYPES = {
     'Microsoft.Storage/storageAccounts': 'azure-native:storage:StorageAccount',
     'Microsoft.Storage/storageAccounts/blobServices': 'azure-native:storage:BlobServiceProperties',
@@ -79,7 +79,7 @@ describe('bodies, held to the types of the pinned SDK', () => {
     expect(checked(config).flatMap(problems)).toEqual([])
   })
 
-  test('a planted mistake is found', () => {
+  test('reports a planted mistake', () => {
     const [account] = byType(DEV, 'Microsoft.Storage/storageAccounts')
     if (!account) throw new Error('no account')
 

@@ -24,7 +24,7 @@ describe.each([
     }
   })
 
-  test('names in every dependency something that it declares itself', () => {
+  test('depends only on resources that it declares', () => {
     for (const { resources } of templatesOf(stateTemplate(config))) {
       const declared = new Set(resources.map(({ type, name }) => `${type} ${name}`))
       for (const { dependsOn = [] } of resources)
@@ -32,7 +32,7 @@ describe.each([
     }
   })
 
-  test('has names that Azure takes', () => {
+  test('has names that Azure accepts', () => {
     const { storage, vault, resourceGroup, identity } = stateNames(config)
 
     expect(storage).toMatch(/^[a-z0-9]{3,24}$/)
@@ -41,7 +41,7 @@ describe.each([
     expect(fitsAzure('identity', identity('preview'))).toBe(true)
   })
 
-  test('lets in named environments of one repository, and no branch, tag or pull request by itself', () => {
+  test('trusts only the configured environments of one repository, and no branch, tag or pull request', () => {
     const credentials = byType(
       config,
       'Microsoft.ManagedIdentity/userAssignedIdentities/federatedIdentityCredentials',
@@ -76,7 +76,7 @@ describe.each([
   })
 })
 
-test('state is reachable only from the named ranges, if any are named', () => {
+test('state is reachable only from the configured ranges, if there are any', () => {
   const [account] = byType(PROD, 'Microsoft.Storage/storageAccounts')
   const [vault] = byType(PROD, 'Microsoft.KeyVault/vaults')
   const closed = { defaultAction: 'Deny', ipRules: [{ value: '203.0.113.0/24' }], bypass: 'None' }
@@ -150,7 +150,7 @@ describe('rights', () => {
     expect(writers.map((role) => role.name)).toEqual(['Agentweaver deployer', 'Agentweaver previewer'])
   })
 
-  test('the promoting identity only reads images here, and is named by the deployment of prod', () => {
+  test('the promoting identity only reads images here, and the deployment of prod prints its id', () => {
     const granted = byType(DEV, 'Microsoft.Authorization/roleAssignments').filter(
       ({ properties }) => properties['principalId'] === DEV.promotedBy,
     )

@@ -62,8 +62,8 @@ async function run(
 }
 const statuses = ({ layers }: { layers: readonly { status: string }[] }) => layers.map(({ status }) => status)
 
-describe('raising an environment', () => {
-  test('previews each layer before it is changed, in their order', async () => {
+describe('creating an environment', () => {
+  test('previews each layer before it changes it, in order', async () => {
     const fake = anEngine({})
     const { report } = await run(fake)
 
@@ -79,7 +79,7 @@ describe('raising an environment', () => {
     expect(report.next).toBeUndefined()
   })
 
-  test('ends at the first layer whose preview fails, and changes nothing in it', async () => {
+  test('stops at the first layer whose preview fails, and changes nothing in it', async () => {
     const problems = ['policy tags: network:VirtualNetwork x: tags.owner is not set']
     const fake = anEngine({ outcomes: { 'preview prod-cluster': { problems, isLocked: false } } })
     const { report, text } = await run(fake)
@@ -87,12 +87,12 @@ describe('raising an environment', () => {
     expect(fake.asked.at(-1)).toBe('preview prod-cluster')
     expect(statuses(report)).toEqual(['raised', 'failed'])
     expect(report.next).toMatch(
-      /Remedy what is named above, then: npm run up -- --stack prod\. It goes on with prod-cluster/,
+      /Fix the problems above, then run: npm run up -- --stack prod\. It continues with prod-cluster/,
     )
     expect(text).toContain(problems[0])
   })
 
-  test('says of the last layer that it is raised from inside', async () => {
+  test('reports that the last layer must be created from inside the network', async () => {
     const outcome = { problems: ['cluster is unreachable'], isLocked: false }
     const { report } = await run(anEngine({ outcomes: { 'up prod-add-ons': outcome } }))
 
@@ -107,7 +107,7 @@ describe('raising an environment', () => {
     expect(report.next).toContain('pulumi cancel --stack prod-network')
   })
 
-  test('changes nothing that is declined, and stops there', async () => {
+  test('changes nothing after a declined confirmation, and stops', async () => {
     const fake = anEngine({})
     const { report } = await run(fake, { confirm: async () => false })
 
@@ -115,7 +115,7 @@ describe('raising an environment', () => {
     expect(report).toMatchObject({ ok: false, layers: [{ status: 'declined' }] })
   })
 
-  test('asks nothing about a layer that would not change', async () => {
+  test('asks for no confirmation of a layer that would not change', async () => {
     const same = { changes: { same: 4 }, losses: [] }
     const fake = anEngine({
       outcomes: Object.fromEntries(
@@ -143,7 +143,7 @@ describe('raising an environment', () => {
     expect(nothing.made.size).toBe(0)
   })
 
-  test('shows by name what would be taken away', async () => {
+  test('lists the resources that would be deleted, by name', async () => {
     const urn = 'urn:pulumi:prod-cluster::agentweaver::a$azure-native:keyvault:Vault::users'
     const losses = [lossOf('replace', urn) ?? '', lossOf('delete', urn) ?? '']
     const { text } = await run(
@@ -180,7 +180,7 @@ test('progress reports the start and end of each resource, except groups and pro
   ])
 })
 
-test('an error of a call is reported by the output of the CLI, without the call around it', () => {
+test('reports only the output of the CLI when a call fails', () => {
   const text = (out: string, err: string) =>
     new Error(`code: 255\n stdout: ${out}\n stderr: ${err}\n err?: \n`)
 
@@ -194,8 +194,8 @@ test('an error of a call is reported by the output of the CLI, without the call 
   )
 })
 
-describe('which stacks an environment has', () => {
-  test('its layers up to the one that was named, or its one stack', async () => {
+describe('the stacks of an environment', () => {
+  test('are its layers up to the given one, or its single stack', async () => {
     const names = async (environment: string, last?: 'network' | 'cluster') =>
       (await findStacks(ROOT, environment, last)).stacks.map(({ stack }) => stack)
 
@@ -205,15 +205,15 @@ describe('which stacks an environment has', () => {
   })
 
   test.each([
-    ['dev', 'network', /dev is one stack: it has no layer network/],
-    ['prod-cluster', undefined, /is no platform/],
-    ['pr-example', undefined, /is no platform/],
-    ['nothing', undefined, /There is no Pulumi\.nothing\.yaml/],
-  ] as const)('%s until %s is refused', async (environment, last, message) => {
+    ['dev', 'network', /dev is a single stack without layers: remove --to network/],
+    ['prod-cluster', undefined, /is not the file of an environment/],
+    ['pr-example', undefined, /is not the file of an environment/],
+    ['nothing', undefined, /Pulumi\.nothing\.yaml does not exist/],
+  ] as const)('rejects %s up to %s', async (environment, last, message) => {
     await expect(findStacks(ROOT, environment, last)).rejects.toThrow(message)
   })
 
-  test('a private platform without files of layers is refused with the files to write', async () => {
+  test('rejects a private platform without stack files of layers, and lists the files to write', async () => {
     await cp(join(ROOT, 'Pulumi.prod.yaml'), join(project, 'Pulumi.prod.yaml'))
     await expect(findStacks(project, 'prod')).rejects.toThrow(/Pulumi\.prod-add-ons\.yaml/)
 
@@ -223,7 +223,7 @@ describe('which stacks an environment has', () => {
     )
   })
 
-  test('a layer’s file of another layer is refused', async () => {
+  test('rejects a stack file that contains another layer', async () => {
     for (const layer of ['network', 'cluster', 'add-ons'])
       await cp(join(ROOT, 'Pulumi.prod-network.yaml'), join(project, `Pulumi.prod-${layer}.yaml`))
 
@@ -246,7 +246,7 @@ describe('npm run up', () => {
       }),
     )
 
-  test('without a CLI on the path says how to get one', async () => {
+  test('without a CLI on the PATH prints how to install it', async () => {
     const ran = await up('/nowhere', '--stack', 'prod', '--preview')
 
     expect(ran.status).toBe(1)
@@ -255,7 +255,7 @@ describe('npm run up', () => {
     )
   })
 
-  test('with an older CLI names the version that it needs', async () => {
+  test('with an older CLI prints the required version', async () => {
     const bin = join(project, 'bin')
     await mkdir(bin)
     await writeFile(join(bin, 'pulumi'), '#!/bin/sh\necho v3.100.0\n', { mode: 0o755 })
@@ -269,11 +269,11 @@ describe('npm run up', () => {
   test.each([
     [[], /--stack needs the name/],
     [['--stack', '--help=x'], /npm run up --/],
-    [['--stack', 'prod'], /give --yes to change things, or --preview/],
-    [['--stack', 'prod', '--json'], /give --yes/],
+    [['--stack', 'prod'], /pass --yes to apply the changes, or --preview/],
+    [['--stack', 'prod', '--json'], /pass --yes/],
     [['--stack', 'prod', '--yes', '--to', 'addons'], /--to must be one of network, cluster, add-ons/],
     [['--stack', '../x', '--yes'], /--stack needs the name/],
-  ])('%o is refused as usage, before anything is asked of Pulumi', async (argv, message) => {
+  ])('rejects the arguments %o before it calls Pulumi', async (argv, message) => {
     const ran = await up('/nowhere', ...argv)
 
     expect(ran.status).toBe(2)

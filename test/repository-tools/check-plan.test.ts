@@ -16,8 +16,8 @@ const made = (inputs: object) => {
   return { ...plan, resources: plan.resources.map((one) => ({ ...one, ignoreChanges: ['count'] })) }
 }
 
-test('says that a plan is sound, in one line', () => {
-  expect(checkPlan(made(SOUND), shapes)).toEqual({ isSound: true, text: 'dev: 1 resources, sound' })
+test('reports a valid plan in one line', () => {
+  expect(checkPlan(made(SOUND), shapes)).toEqual({ isSound: true, text: 'dev: 1 resources, accepted' })
 })
 
 test('reports rule violations and values that Azure would reject, by resource and field', () => {
@@ -26,11 +26,11 @@ test('reports rule violations and values that Azure would reject, by resource an
   expect(isSound).toBe(false)
   expect(text).toBe(
     [
-      'dev: 1 resources, refused',
-      '  refused by rules:',
+      'dev: 1 resources, rejected',
+      '  rejected by rules:',
       '    [kata-os] containerservice:AgentPool thing: osSKU is "Ubuntu": set it to "AzureLinux" or "AzureLinux3"',
-      '  not of a shape that Azure takes:',
-      '    containerservice:AgentPool thing: osDiskSizeGB is 4096; Azure takes at most 2048',
+      "  rejected by Azure's types:",
+      '    containerservice:AgentPool thing: osDiskSizeGB is 4096; Azure accepts at most 2048',
     ].join('\n'),
   )
 })
@@ -40,8 +40,8 @@ test('reports advice and unknown values, and accepts the plan', () => {
   const { isSound, text } = checkPlan(made(inputs), shapes)
 
   expect(isSound).toBe(true)
-  expect(text).toContain('  advised by rules:\n    [cost] containerservice:AgentPool thing: vmSize')
+  expect(text).toContain('  advice:\n    [cost] containerservice:AgentPool thing: vmSize')
   expect(text).toContain(
-    '  not shown by the plan, so not checked:\n    containerservice:AgentPool thing: upgradeSettings',
+    '  unknown in the plan, so not checked:\n    containerservice:AgentPool thing: upgradeSettings',
   )
 })

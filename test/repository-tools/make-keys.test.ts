@@ -18,7 +18,7 @@ function aFolder(): string {
 const contentOf = (folder: string) =>
   readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')])
 
-test('a second run keeps the keys, says which there are and what to do', () => {
+test('a second run keeps the keys, lists them and prints the next step', () => {
   const folder = aFolder()
   expect(makeKeys(folder).status).toBe(0)
   const before = contentOf(folder)
@@ -26,13 +26,13 @@ test('a second run keeps the keys, says which there are and what to do', () => {
   const { status, stdout, stderr } = makeKeys(folder)
 
   expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
-  expect(stderr).toContain(`${folder} has keys already: deployment-key, ticket-key, api-key`)
+  expect(stderr).toContain(`${folder} already contains keys: deployment-key, ticket-key, api-key`)
   expect(stderr).toContain('name another folder')
   expect(stderr).not.toContain('    at ')
   expect(contentOf(folder)).toEqual(before)
 })
 
-test('one key that is left of a set is not completed by strange ones', () => {
+test('does not add new keys to an incomplete set', () => {
   const folder = aFolder()
   makeKeys(folder)
   rmSync(join(folder, 'deployment-key'))
@@ -41,14 +41,14 @@ test('one key that is left of a set is not completed by strange ones', () => {
   expect(readdirSync(folder)).not.toContain('deployment-key')
 })
 
-test('--help prints what it does and makes nothing', () => {
+test('--help prints the usage and creates nothing', () => {
   const { status, stdout } = makeKeys('--help')
 
   expect(status).toBe(0)
   expect(stdout).toContain('Usage: npm run keys -- FOLDER')
 })
 
-test.each([[[]], [['a', 'b']], [['--bogus']]])('arguments %j are refused with the usage', (args) => {
+test.each([[[]], [['a', 'b']], [['--bogus']]])('rejects the arguments %j with the usage', (args) => {
   const { status, stderr } = makeKeys(...args)
 
   expect(status).toBe(2)

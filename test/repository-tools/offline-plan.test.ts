@@ -73,7 +73,7 @@ describe('the engine of plans', () => {
     expect(made.outputs['plain']).toBe('plain')
   })
 
-  test('refuses two resources of one name, as the real engine does', async () => {
+  test('rejects two resources with one name, like the real engine', async () => {
     await configure(project, { 'agentweaver:twice': true })
 
     await expect(makePlan(project, 'ok')).rejects.toThrow(/Duplicate resource URN/)
@@ -85,7 +85,7 @@ describe('the engine of plans', () => {
     await expect(makePlan(project, 'ok')).rejects.toThrow(/the program has a mistake/)
   })
 
-  test('gives the program nothing of this process’s environment', async () => {
+  test('passes none of this process’s environment to the program', async () => {
     const program = join(project, 'infra/index.ts')
     const source = await readFile(program, 'utf8')
     await writeFile(
@@ -113,7 +113,7 @@ describe('npm run plan', () => {
     expect(edited.stderr).toContain('update test:index:Thing vault size')
   })
 
-  test('refuses to replace a protected resource until --accept names it', async () => {
+  test('rejects the replacement of a protected resource until --accept names it', async () => {
     await configure(project, {})
     await plan()
     await configure(project, { 'agentweaver:location': 'there' })
@@ -152,7 +152,7 @@ describe('npm run plan', () => {
     expect(unknown.status).toBe(2)
   })
 
-  test('prints JSON and Markdown, and says how it is used', async () => {
+  test('prints JSON, Markdown and its usage', async () => {
     await configure(project, {})
     const json = await plan('--json', '--accept', 'vault')
     const markdown = await plan('--markdown', '--accept', 'vault')
@@ -185,7 +185,7 @@ const aPlan = (...resources: PlannedResource[]): Plan => ({
 const withInputs = (inputs: PlannedResource['inputs'], change: Partial<PlannedResource> = {}) =>
   aResource({ inputs: { ...aResource().inputs, ...inputs }, ...change })
 
-describe('what stands between two plans', () => {
+describe('the changes between two plans', () => {
   const before = aPlan(aResource())
   test.each([
     ['nothing', aPlan(aResource()), []],
@@ -222,7 +222,7 @@ describe('what stands between two plans', () => {
     expect(destroyed(changes)).toHaveLength(isLoss ? 1 : 0)
   })
 
-  test('what Azure refuses to change in place counts as a replacement', () => {
+  test('a change that Azure rejects in place counts as a replacement', () => {
     const server = (subnet: string) =>
       aResource({
         type: 'azure-native:dbforpostgresql:Server',
@@ -233,7 +233,7 @@ describe('what stands between two plans', () => {
     expect(change).toMatchObject({ action: 'replace', replacing: ['network.delegatedSubnetResourceId'] })
   })
 
-  test('the end of a protection alone does not hide a deletion that follows', () => {
+  test('removing only the protection does not hide a later deletion', () => {
     const freed = aPlan(aResource({ protect: false }))
 
     expect(comparePlans(before, freed).map(({ action }) => action)).toEqual(['unprotect'])
@@ -247,15 +247,15 @@ describe('the page', () => {
   )
   const page = renderPage(reviewPlan(after), comparePlans(aPlan(aResource()), after), 'markdown')
 
-  test('says of each change whether it would replace, and for what', () => {
-    expect(page).toContain('| change | resource | would replace | what differs |')
+  test('shows for each change whether it replaces the resource, and which property causes it', () => {
+    expect(page).toContain('| change | resource | replaces it | changed properties |')
     expect(page).toContain(
-      '| replace | azure-native:keyvault:Vault v | yes, for location: refused, it is protected | location, tags.a |',
+      '| replace | azure-native:keyvault:Vault v | yes, for location: rejected, it is protected | location, tags.a |',
     )
     expect(page).toContain('| create | azure-native:keyvault:Vault v | no |  |')
   })
 
-  test('counts as Pulumi does: with providers, components and the stack itself', () => {
+  test('counts like Pulumi: with providers, components and the stack itself', () => {
     const plan = aPlan(
       aResource(),
       aResource({ urn: 'p', type: 'pulumi:providers:azure-native', protect: false }),
@@ -268,7 +268,7 @@ describe('the page', () => {
   })
 })
 
-test('words of a branch cannot become marks of the page', () => {
+test('text from a branch is not rendered as Markdown', () => {
   const name = '[click](https://evil.example) | `x` <img src=x>'
   const page = renderPage(reviewPlan(aPlan(aResource({ name }))), [], 'markdown')
 
@@ -296,7 +296,7 @@ test('a role is named by its role definition id, never by the name of the grant'
   ])
 })
 
-test('the program is run with the arguments of Node that the project names', async () => {
+test('the program runs with the Node arguments of the project file', async () => {
   const folder = await aProject()
   await writeFile(
     join(folder, 'Pulumi.yaml'),

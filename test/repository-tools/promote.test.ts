@@ -9,7 +9,7 @@ const file = (name: string, digit?: string) => {
   return { name, text: digit === undefined ? text : text.replaceAll('0'.repeat(64), digit.repeat(64)) }
 }
 
-test('the digests of one environment come into the other, in its own registry, and nothing else changes', () => {
+test('copies the digests of one environment into the other, with the other registry, and changes nothing else', () => {
   const target = file('prod', 'b')
 
   const promoted = promotions(file('dev', 'a'), target)
@@ -20,7 +20,7 @@ test('the digests of one environment come into the other, in its own registry, a
   expect(text).not.toContain('agentweaverdev.azurecr.io')
 })
 
-test('an image is copied by digest out of the registry of another subscription, which is named', () => {
+test('copies an image by digest from the registry of another subscription', () => {
   const [api] = promotions(file('dev', 'a'), file('prod', 'b')).filter(({ image }) => image === 'api')
   if (!api) throw new Error('no api')
 
@@ -31,7 +31,7 @@ test('an image is copied by digest out of the registry of another subscription, 
 
 test.each([
   ['images that were never published', file('dev'), file('prod', 'b'), /no published/],
-  ['a preview', file('pr-example', 'a'), file('prod', 'b'), /merging its branch/],
+  ['a preview', file('pr-example', 'a'), file('prod', 'b'), /merge its branch/],
   [
     'an image of a foreign registry',
     {

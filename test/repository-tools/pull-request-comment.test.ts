@@ -38,7 +38,7 @@ async function aGitHub(comments: Comment[], status = 200) {
   return { asked, post }
 }
 
-test('a first page makes a comment, a second one takes its place, another topic has its own', async () => {
+test('creates a comment, replaces it on the second call, and creates another one for another topic', async () => {
   const comments: Comment[] = []
   const { post, asked } = await aGitHub(comments)
 
@@ -53,7 +53,7 @@ test('a first page makes a comment, a second one takes its place, another topic 
   expect(asked.every((line) => line.endsWith('Bearer t0ken'))).toBe(true)
 })
 
-test('finds its comment behind hundreds of others, and changes nobody else’s that looks like it', async () => {
+test('finds its comment among hundreds, and does not change a similar comment of another author', async () => {
   const others = Array.from({ length: 230 }, (_, id) => ({ id: id + 1, body: 'hm', user: { type: 'User' } }))
   const comments: Comment[] = [
     { id: 900, body: '<!-- agentweaver:plan -->\nfake', user: { type: 'User' } },
@@ -68,18 +68,18 @@ test('finds its comment behind hundreds of others, and changes nobody else’s t
   expect(comments.find(({ id }) => id === 901)?.body).toContain('new')
 })
 
-test('a page longer than GitHub takes is cut, and says so', async () => {
+test('truncates a page that exceeds GitHub’s limit, and adds a note', async () => {
   const comments: Comment[] = []
   const { post } = await aGitHub(comments)
 
   await post('x'.repeat(200_000))
 
   expect(comments[0]?.body.length).toBeLessThan(65_536)
-  expect(comments[0]?.body).toMatch(/cut here: the whole page is in the summary/)
+  expect(comments[0]?.body).toMatch(/truncated: the complete page is in the summary/)
 })
 
-test('a refusal is an error without the token in it', async () => {
+test('throws an error without the token if GitHub rejects the call', async () => {
   const { post } = await aGitHub([], 403)
 
-  await expect(post('one')).rejects.toThrow(/^GitHub answered 403 to GET [^ ]+$/)
+  await expect(post('one')).rejects.toThrow(/^GitHub returned 403 for GET [^ ]+$/)
 })

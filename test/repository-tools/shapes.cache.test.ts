@@ -11,7 +11,7 @@ const cache = mkdtempSync(join(tmpdir(), 'shapes-'))
 beforeAll(() => loadShapes([POOL], cache))
 afterAll(() => rmSync(cache, { recursive: true, force: true }))
 
-describe('the kept schemas', () => {
+describe('the cached schemas', () => {
   const fileOf = (folder: string, type: string) => {
     const [version = ''] = readdirSync(folder)
     const [, module, resource] = type.split(':')
@@ -61,7 +61,7 @@ describe('the kept schemas', () => {
     rmSync(folder, { recursive: true, force: true })
   })
 
-  test('cannot be put elsewhere: a folder that cannot be written to is an error', async () => {
+  test('are an error if the cache folder is not writable', async () => {
     const file = join(cache, 'a-file')
     mkdirSync(cache, { recursive: true })
     writeFileSync(file, '')

@@ -37,20 +37,20 @@ const ACCEPTED_BY_TYPES_AND_MOCKS: readonly Planted[] = [
     type: POOL,
     args: { ...POOL_ARGS, workloadRuntime: 'KataMshvVmIsolation' },
     says: [
-      'workloadRuntime is "KataMshvVmIsolation"; Azure takes "OCIContainer", "WasmWasi", "KataVmIsolation"',
+      'workloadRuntime is "KataMshvVmIsolation"; Azure accepts "OCIContainer", "WasmWasi", "KataVmIsolation"',
     ],
   },
   {
     mistake: 'an enum value in another case',
     type: CLUSTER,
     args: { ...CLUSTER_ARGS, networkProfile: { networkDataplane: 'Cilium' } },
-    says: ['networkProfile.networkDataplane is "Cilium"; Azure takes "azure", "cilium"'],
+    says: ['networkProfile.networkDataplane is "Cilium"; Azure accepts "azure", "cilium"'],
   },
   {
     mistake: 'an enum value inside a list',
     type: CLUSTER,
     args: { ...CLUSTER_ARGS, agentPoolProfiles: [{ name: 'system', mode: 'Sys' }] },
-    says: ['agentPoolProfiles[0].mode is "Sys"; Azure takes "System", "User", "Gateway"'],
+    says: ['agentPoolProfiles[0].mode is "Sys"; Azure accepts "System", "User", "Gateway"'],
   },
   {
     mistake: 'a misspelt property of an object that was built before',
@@ -64,7 +64,7 @@ const ACCEPTED_BY_TYPES_AND_MOCKS: readonly Planted[] = [
     mistake: 'a number that came as text',
     type: POOL,
     args: { ...POOL_ARGS, osDiskSizeGB: numbered },
-    says: ['osDiskSizeGB is string; Azure takes number'],
+    says: ['osDiskSizeGB is string; Azure accepts number'],
   },
   {
     mistake: 'a boolean in a map of texts',
@@ -73,28 +73,28 @@ const ACCEPTED_BY_TYPES_AND_MOCKS: readonly Planted[] = [
       ...CLUSTER_ARGS,
       addonProfiles: { azurepolicy: { enabled: true, config: { x: JSON.parse('true') } } },
     },
-    says: ['addonProfiles.azurepolicy.config.x is boolean; Azure takes string'],
+    says: ['addonProfiles.azurepolicy.config.x is boolean; Azure accepts string'],
   },
   {
     mistake: 'a pool name with a hyphen',
     type: POOL,
     args: { ...POOL_ARGS, agentPoolName: 'kata-1' },
-    says: ['agentPoolName is "kata-1"; Azure takes what matches ^[a-z][a-z0-9]{0,11}$'],
+    says: ['agentPoolName is "kata-1"; Azure accepts values that match ^[a-z][a-z0-9]{0,11}$'],
   },
   {
     mistake: 'a pool name of thirteen characters',
     type: POOL,
     args: { ...POOL_ARGS, agentPoolName: 'kata123456789' },
     says: [
-      'agentPoolName is "kata123456789"; Azure takes at most 12 characters',
-      'agentPoolName is "kata123456789"; Azure takes what matches ^[a-z][a-z0-9]{0,11}$',
+      'agentPoolName is "kata123456789"; Azure accepts at most 12 characters',
+      'agentPoolName is "kata123456789"; Azure accepts values that match ^[a-z][a-z0-9]{0,11}$',
     ],
   },
   {
     mistake: 'the name of an inline pool in capitals',
     type: CLUSTER,
     args: { ...CLUSTER_ARGS, agentPoolProfiles: [{ name: 'System', mode: 'System' }] },
-    says: ['agentPoolProfiles[0].name is "System"; Azure takes what matches ^[a-z][a-z0-9]{0,11}$'],
+    says: ['agentPoolProfiles[0].name is "System"; Azure accepts values that match ^[a-z][a-z0-9]{0,11}$'],
   },
   {
     mistake: 'an invalid range',
@@ -102,7 +102,7 @@ const ACCEPTED_BY_TYPES_AND_MOCKS: readonly Planted[] = [
     args: { ...CLUSTER_ARGS, networkProfile: { podCidr: '10.244.0.0/33' } },
     says: [
       expect.stringMatching(
-        /^networkProfile\.podCidr is "10\.244\.0\.0\/33"; Azure takes what matches /,
+        /^networkProfile\.podCidr is "10\.244\.0\.0\/33"; Azure accepts values that match /,
       ) as string,
     ],
   },
@@ -112,7 +112,7 @@ const ACCEPTED_BY_TYPES_AND_MOCKS: readonly Planted[] = [
     args: { ...CLUSTER_ARGS, networkProfile: { dnsServiceIP: '10.0.0.300' } },
     says: [
       expect.stringMatching(
-        /^networkProfile\.dnsServiceIP is "10\.0\.0\.300"; Azure takes what matches /,
+        /^networkProfile\.dnsServiceIP is "10\.0\.0\.300"; Azure accepts values that match /,
       ) as string,
     ],
   },
@@ -120,13 +120,13 @@ const ACCEPTED_BY_TYPES_AND_MOCKS: readonly Planted[] = [
     mistake: 'a disk beyond the largest',
     type: POOL,
     args: { ...POOL_ARGS, osDiskSizeGB: 4096 },
-    says: ['osDiskSizeGB is 4096; Azure takes at most 2048'],
+    says: ['osDiskSizeGB is 4096; Azure accepts at most 2048'],
   },
   {
     mistake: 'a wait below the shortest',
     type: POOL,
     args: { ...POOL_ARGS, upgradeSettings: { drainTimeoutInMinutes: 0 } },
-    says: ['upgradeSettings.drainTimeoutInMinutes is 0; Azure takes at least 1'],
+    says: ['upgradeSettings.drainTimeoutInMinutes is 0; Azure accepts at least 1'],
   },
 ]
 
@@ -151,18 +151,18 @@ const REFUSED_BY_TYPES: readonly Planted[] = [
     type: CLUSTER,
     // @ts-expect-error version 2 of the SDK took a map
     args: { ...CLUSTER_ARGS, identity: { userAssignedIdentities: { '/a/b': {} }, type: 'UserAssigned' } },
-    says: ['identity.userAssignedIdentities is object; Azure takes array'],
+    says: ['identity.userAssignedIdentities is object; Azure accepts array'],
   },
   {
     mistake: 'a value of a closed enum',
     type: CLUSTER,
     // @ts-expect-error the one kind of enum that the types close
     args: { ...CLUSTER_ARGS, identity: { type: 'Owner' } },
-    says: ['identity.type is "Owner"; Azure takes "SystemAssigned", "UserAssigned", "None"'],
+    says: ['identity.type is "Owner"; Azure accepts "SystemAssigned", "UserAssigned", "None"'],
   },
 ]
 
-describe('what the mocks of the SDK accept, and mostly its types', () => {
+describe('mistakes that the mocks of the SDK accept, and mostly its types too', () => {
   const recorded: { type: string; name: string; inputs: object }[] = []
   let sdk: typeof import('@pulumi/azure-native/containerservice/index.js')
 
@@ -178,7 +178,7 @@ describe('what the mocks of the SDK accept, and mostly its types', () => {
   })
 
   test.each([...ACCEPTED_BY_TYPES_AND_MOCKS, ...REFUSED_BY_TYPES])(
-    '$mistake is refused by name',
+    'rejects $mistake by name',
     async ({ mistake, type, args, says }) => {
       const made =
         type === POOL
@@ -192,7 +192,7 @@ describe('what the mocks of the SDK accept, and mostly its types', () => {
     },
   )
 
-  test('a misspelt property at the top level, which the types ignore, is lost before it is planned', async () => {
+  test('a misspelt top-level property, which the types ignore, is missing from the plan', async () => {
     const misspeltAtTop = { ...POOL_ARGS, osSku: 'AzureLinux' }
     const made = new sdk.AgentPool('at-the-top', misspeltAtTop)
     await new Promise((resolve) => made.id.apply(resolve))
@@ -203,7 +203,7 @@ describe('what the mocks of the SDK accept, and mostly its types', () => {
     ])
   })
 
-  test('a missing name is the one thing that the SDK itself refuses', () => {
+  test('the SDK itself rejects only a missing name', () => {
     const { resourceName: _, ...nameless } = POOL_ARGS
 
     // @ts-expect-error the types refuse it too

@@ -41,7 +41,7 @@ test.each([
 })
 
 describe('required nested properties', () => {
-  test('a missing property of a nested object is named with its path', () => {
+  test('reports a missing property of a nested object with its path', () => {
     expect(problems(CLUSTER, { ...CLUSTER_ARGS, agentPoolProfiles: [{ mode: 'System' }] })).toEqual([
       'agentPoolProfiles[0].name is missing; Azure requires it',
     ])
@@ -96,7 +96,7 @@ describe('values that are unknown during planning', () => {
     expect(problems(POOL, inputs)).toEqual([])
   })
 
-  test('does not stand in for a key that is not there', () => {
+  test('does not replace a missing key', () => {
     const { resourceName: _, ...nameless } = { ...POOL_ARGS, vnetSubnetID: unknown }
 
     expect(problems(POOL, nameless)).toEqual(['resourceName is missing; Azure requires it'])
@@ -112,12 +112,12 @@ describe('values that are unknown during planning', () => {
     expect(problems(POOL, { ...POOL_ARGS, workloadRuntime: forged }).length).toBeGreaterThan(0)
   })
 
-  test('a value that is nothing is not left out', () => {
-    expect(problems(POOL, { ...POOL_ARGS, vmSize: null })).toEqual(['vmSize is null; Azure takes string'])
+  test('null is not the same as a missing value', () => {
+    expect(problems(POOL, { ...POOL_ARGS, vmSize: null })).toEqual(['vmSize is null; Azure accepts string'])
   })
 })
 
-describe('an object that is not known as a whole', () => {
+describe('an object that is unknown as a whole', () => {
   const hidden = (inputs: object) => hiddenObjects(planOf(CLUSTER, inputs), shapes).map(({ path }) => path)
   const unknown = { $unknown: 'x' }
 
@@ -143,7 +143,7 @@ describe('an object that is not known as a whole', () => {
   })
 })
 
-describe('values that Azure takes beyond the types', () => {
+describe('values that Azure accepts and the types do not have', () => {
   const type = 'azure-native:dbforpostgresql:AdministratorsMicrosoftEntra'
   const administrator = { resourceGroupName: 'rg', serverName: 'db' }
 
@@ -151,14 +151,14 @@ describe('values that Azure takes beyond the types', () => {
     expect(problems(type, { ...administrator, principalType })).toEqual([])
   })
 
-  test('no other does, and not elsewhere', () => {
+  test('no other value passes, and no other property', () => {
     expect(problems(type, { ...administrator, principalType: 'GROUP' })).toHaveLength(1)
     expect(problems(POOL, { ...POOL_ARGS, mode: 'Group' })).toHaveLength(1)
   })
 })
 
 describe('types', () => {
-  test('a type that the pinned SDK does not have is refused', async () => {
+  test('rejects a type that the pinned SDK does not have', async () => {
     const types = [
       'azure-native:containerservice:AgentPol',
       'azure-native:nowhere:Thing',
@@ -175,7 +175,7 @@ describe('types', () => {
     ])
   })
 
-  test('a type whose shape was not loaded is refused, not passed over', () => {
+  test('rejects a type whose shape was not loaded', () => {
     expect(checkShapes(planOf(POOL, POOL_ARGS), new Map())).toHaveLength(1)
   })
 
@@ -188,7 +188,7 @@ describe('types', () => {
   })
 })
 
-test('holds the patterns and ranges that the mappers of the service have for what the SDK can say', () => {
+test('contains the patterns and ranges of the service for every property of the SDK', () => {
   const held = (type: string) => JSON.stringify(shapes.get(type)?.schema)
   const count = (text: string) =>
     text.match(/"(?:pattern|m(?:ax|in)imum|m(?:ax|in)Length|m(?:ax|in)Items)":/g)?.length

@@ -7,7 +7,7 @@ import { stateConfigOf } from '../infra/state-rig.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 
-test('there is a workflow for each duty', () => {
+test('each task has a workflow', () => {
   expect(WORKFLOWS).toEqual([
     'check.yml',
     'drift.yml',
@@ -25,11 +25,11 @@ describe.each(WORKFLOWS)('%s', (file) => {
   const { jobs } = parseWorkflow(text)
   const steps = Object.values(jobs).flatMap((job) => job.steps)
 
-  test('lets nobody in', () => {
+  test('has no known weakness', () => {
     expect(workflowFaults(text)).toEqual([])
   })
 
-  test('calls only scripts and commands that are here', () => {
+  test('calls only scripts and commands that exist', () => {
     const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { scripts: object }
     const runs = steps.flatMap(({ run }) => (run === undefined ? [] : [run])).join('\n')
     const files = [...runs.matchAll(/node ((?:[\w-]+\/)+[\w-]+\.ts)/g)].map(([, path]) => path ?? '')
@@ -39,7 +39,7 @@ describe.each(WORKFLOWS)('%s', (file) => {
     expect(named.filter((name) => !(name in scripts))).toEqual([])
   })
 
-  test('logs in only as what an owner has made', () => {
+  test('uses only GitHub environments that have an identity', () => {
     const gates = ['dev', 'prod'].flatMap((environment) => {
       const { gate } = stateNames(stateConfigOf(environment))
       return [gate('up'), gate('plan'), gate('preview')]
@@ -55,7 +55,7 @@ describe.each(WORKFLOWS)('%s', (file) => {
   })
 })
 
-test('the pull request that promote makes runs the checks, which a push by a workflow does not start', () => {
+test('promote dispatches the checks of its pull request, because a push by a workflow starts none', () => {
   const { jobs } = parseWorkflow(workflowText('promote.yml'))
   const runs = jobs['propose']?.steps.map(({ run = '' }) => run).join('\n') ?? ''
 
@@ -163,7 +163,7 @@ test.each([
   ['all permissions', GOOD.replace('permissions: {}', 'permissions: write-all')],
   ['no concurrency group', GOOD.replace(/concurrency:\n.*\n.*\n/, '')],
   ['no end', GOOD.replace(/ {4}timeout-minutes: \d+\n/, '')],
-])('%s is refused', (_, text) => {
+])('rejects %s', (_, text) => {
   expect(text).not.toBe(GOOD)
   expect(() => workflowFaults(text)).toThrow()
 })

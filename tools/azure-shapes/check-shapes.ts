@@ -104,14 +104,15 @@ function told(error: ErrorObject): { path: string; message: string } {
 }
 
 const MESSAGES: Readonly<Record<string, (error: ErrorObject) => string>> = {
-  enum: ({ params, data }) => `is ${show(data)}; Azure takes ${params['allowedValues'].map(show).join(', ')}`,
-  const: ({ params, data }) => `is ${show(data)}; Azure takes ${show(params['allowedValue'])}`,
-  type: ({ params, data }) => `is ${kindOf(data)}; Azure takes ${params['type']}`,
-  pattern: ({ params, data }) => `is ${show(data)}; Azure takes what matches ${params['pattern']}`,
-  maximum: ({ params, data }) => `is ${show(data)}; Azure takes at most ${params['limit']}`,
-  minimum: ({ params, data }) => `is ${show(data)}; Azure takes at least ${params['limit']}`,
-  maxLength: ({ params, data }) => `is ${show(data)}; Azure takes at most ${params['limit']} characters`,
-  minLength: ({ params, data }) => `is ${show(data)}; Azure takes at least ${params['limit']} characters`,
+  enum: ({ params, data }) =>
+    `is ${show(data)}; Azure accepts ${params['allowedValues'].map(show).join(', ')}`,
+  const: ({ params, data }) => `is ${show(data)}; Azure accepts ${show(params['allowedValue'])}`,
+  type: ({ params, data }) => `is ${kindOf(data)}; Azure accepts ${params['type']}`,
+  pattern: ({ params, data }) => `is ${show(data)}; Azure accepts values that match ${params['pattern']}`,
+  maximum: ({ params, data }) => `is ${show(data)}; Azure accepts at most ${params['limit']}`,
+  minimum: ({ params, data }) => `is ${show(data)}; Azure accepts at least ${params['limit']}`,
+  maxLength: ({ params, data }) => `is ${show(data)}; Azure accepts at most ${params['limit']} characters`,
+  minLength: ({ params, data }) => `is ${show(data)}; Azure accepts at least ${params['limit']} characters`,
 }
 
 function kindOf(data: unknown): string {

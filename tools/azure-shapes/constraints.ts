@@ -26,7 +26,7 @@ export interface ServiceConstraints {
   readonly parameters: Readonly<Record<string, { readonly mapper?: Mapper }>>
 }
 
-/** Resources of `containerservice` and the parameter of the path that each one's own name is. */
+/** Resources of `containerservice`, with the path parameter that contains the resource's name. */
 const MAPPED: Readonly<Record<string, string>> = {
   ManagedCluster: 'resourceName',
   AgentPool: 'agentPoolName',
@@ -41,7 +41,7 @@ export async function readServiceConstraints(): Promise<ServiceConstraints> {
   return { models: await import(file('mappers.js')), parameters: await import(file('parameters.js')) }
 }
 
-/** The schema with the service's patterns and ranges in it. */
+/** Returns the schema with the patterns and ranges of the service. */
 export function constrain(schema: JsonSchema, resource: string, service: ServiceConstraints): JsonSchema {
   if (!(resource in MAPPED)) return schema
   const copy: Mutable = JSON.parse(JSON.stringify(schema))

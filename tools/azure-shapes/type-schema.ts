@@ -114,7 +114,7 @@ function createReader(declared: Declarations, definitions: Record<string, JsonSc
   return { object }
 }
 
-/** What `{ [key: string]: T }` maps to. */
+/** The type T of `{ [key: string]: T }`. */
 function elementOf(type: ts.TypeLiteralNode): TypeNode {
   const [member] = type.members
   if (member !== undefined && ts.isIndexSignatureDeclaration(member)) return member.type

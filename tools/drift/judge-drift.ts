@@ -20,13 +20,13 @@ export interface Drift {
   readonly op: string
   /** Paths of the differing values; empty if Pulumi reports none. */
   readonly paths: readonly string[]
-  /** Whether it is what Azure and the cluster change by themselves. */
+  /** Whether Azure or the cluster makes this change by itself. */
   readonly isExpected: boolean
 }
 
 /**
- * What changes without us, by type: the autoscaler's counts, the versions that automatic upgrades bring, what controllers
- * write into their own definitions.
+ * Expected changes by type: node counts of the autoscaler, versions of automatic upgrades, and fields that
+ * controllers write into their definitions.
  */
 const EXPECTED: Readonly<Record<string, readonly RegExp[]>> = {
   'azure-native:containerservice:ManagedCluster': [
@@ -83,13 +83,13 @@ function pathsOf({ detailedDiff, diffReasons, oldState, newState }: Step): strin
     .sort()
 }
 
-/** The page of a run: names and paths, never values, which may be anything. */
+/** The page of a run. It has names and paths but no values, because a value can be a secret. */
 export function driftPage(drifts: readonly Drift[]): string {
   if (drifts.length === 0) return 'No drift.\n'
   const rows = drifts.map(({ urn, op, paths, isExpected }) => {
     const name = urn.split('::').at(-1) ?? urn
-    const where = paths.length > 0 ? paths.map((path) => `\`${path}\``).join(', ') : 'not told'
+    const where = paths.length > 0 ? paths.map((path) => `\`${path}\``).join(', ') : 'not reported'
     return `| ${isExpected ? 'expected' : '**drift**'} | ${op} | \`${typeOf(urn)}\` | \`${name}\` | ${where} |`
   })
-  return ['| | what | type | name | where |', '|---|---|---|---|---|', ...rows, ''].join('\n')
+  return ['| | operation | type | name | properties |', '|---|---|---|---|---|', ...rows, ''].join('\n')
 }

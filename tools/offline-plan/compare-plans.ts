@@ -10,11 +10,11 @@ export interface PlannedChange {
   readonly protect: boolean
   /** Paths of inputs that differ, sorted; empty for a resource that is added or removed. */
   readonly paths: readonly string[]
-  /** Changed inputs that cannot change in place. */
+  /** Changed inputs that require a replacement. */
   readonly replacing: readonly string[]
 }
 
-/** What stands between two plans, by URN. Components only group, so they are left out. */
+/** The changes between two plans, by URN. Components are omitted, because they only group resources. */
 export function comparePlans(previous: Plan, next: Plan): PlannedChange[] {
   const before = new Map(previous.resources.map((one) => [one.urn, one]))
   const after = new Map(next.resources.map((one) => [one.urn, one]))

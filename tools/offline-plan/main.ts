@@ -10,12 +10,12 @@ import { reviewPlan } from './review.ts'
 import { readAtRevision, readStored, serialize, writeStored } from './stored-plan.ts'
 
 const USAGE = `npm run plan -- [--stack <name>]... [--markdown | --json] [--accept <name>]...
-  prints what a stack would make and writes plans/<stack>.json, without Azure
+  prints the resources of a stack and writes plans/<stack>.json, without Azure
 npm run plan:check -- [--stack <name>]... [--base <revision>] [--accept <name>]...
-  fails where plans/<stack>.json is not what the program makes, and where something protected would be replaced or
-  deleted against the committed plan, or against the one at <revision>
+  fails if plans/<stack>.json differs from the output of the program, and if a protected resource would be replaced or
+  deleted compared with the committed plan, or with the plan at <revision>
 
-  --accept <name>   a protected resource that may go, because somebody decided so
+  --accept <name>   permits the replacement or deletion of this protected resource
 `
 const EXIT = { different: 1, usage: 2 } as const
 
@@ -40,7 +40,9 @@ async function planStack(stack: string, options: Options): Promise<boolean> {
   if (options.form === 'json') process.stdout.write(serialize(plan))
   else process.stdout.write(renderPage(reviewPlan(plan), changes, options.form))
   if (lost.length > 0) {
-    process.stderr.write(`${stack}: plans/${stack}.json stays as it is. --accept <name> lets one go.\n`)
+    process.stderr.write(
+      `${stack}: plans/${stack}.json was not changed. --accept <name> permits the loss of a resource.\n`,
+    )
     return false
   }
   if (serialize(plan) !== stored)
@@ -58,9 +60,15 @@ function isAsCommitted(stack: string, plan: Plan, stored: string | undefined): b
     ({ action, type, name, paths }) => `  ${action} ${type} ${name} ${paths.join(', ')}`,
   )
   const what =
-    stored === undefined ? ['  there is none'] : told.length > 0 ? told : ['  only its form or its outputs']
-  process.stderr.write(`${stack}: plans/${stack}.json is not what the program makes:\n${what.join('\n')}\n`)
-  process.stderr.write(`  npm run plan -- --stack ${stack} writes it\n`)
+    stored === undefined
+      ? ['  the file does not exist']
+      : told.length > 0
+        ? told
+        : ['  only the formatting or the outputs differ']
+  process.stderr.write(
+    `${stack}: plans/${stack}.json differs from the output of the program:\n${what.join('\n')}\n`,
+  )
+  process.stderr.write(`  to write it: npm run plan -- --stack ${stack}\n`)
   return false
 }
 

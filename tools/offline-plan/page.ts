@@ -1,7 +1,7 @@
 import type { PlannedChange } from './compare-plans.ts'
 import type { Review, ReviewedComponent } from './review.ts'
 
-/** Marks of a page; plain text has the same order and words as Markdown. */
+/** The markup of a page. Plain text has the same content and order as Markdown. */
 interface Style {
   readonly heading: (level: 1 | 2 | 3, words: string) => string
   readonly table: (head: readonly string[], rows: readonly (readonly string[])[]) => string[]
@@ -48,23 +48,23 @@ export function renderPage(
     [style.heading(1, `Plan of ${stack}`)],
     [headline(counts)],
     section(style, 'Changes against the committed plan', changesOf(style, changes)),
-    section(style, 'Who may do what where', [
+    section(style, 'Role assignments', [
       ...style.table(
-        ['who', 'role', 'where', 'why'],
+        ['principal', 'role', 'scope', 'reason'],
         review.access.map(({ who, role, where, why }) => [who, role, where, why]),
       ),
     ]),
     section(
       style,
-      'Who logs in as whom',
+      'Workload identities',
       style.table(
-        ['account of the cluster', 'identity'],
+        ['service account', 'identity'],
         review.logins.map(({ account, identity }) => [account, identity]),
       ),
     ),
     section(
       style,
-      'Open to the network',
+      'Open ports',
       review.doors.length === 0
         ? []
         : style.table(
@@ -74,15 +74,15 @@ export function renderPage(
     ),
     section(
       style,
-      'What is paid for',
+      'Billed resources',
       review.costs.length === 0
         ? []
         : style.table(
-            ['what', 'how much'],
+            ['resource', 'amount'],
             review.costs.map(({ what, amount }) => [what, amount]),
           ),
     ),
-    [style.heading(2, 'What is made')],
+    [style.heading(2, 'Resources')],
     ...review.components.map((component) => componentOf(style, component)),
   ]
   return `${blocks
@@ -99,7 +99,7 @@ function headline({ made, protected: kept, providers, components, pulumi }: Revi
   return [
     `${made} resources, ${kept} of them protected from deletion.`,
     `With ${others.join(', ')} and the stack itself Pulumi counts ${pulumi} on a new stack.`,
-    'A plan, not a preview: made without Azure, a login or a state.',
+    'This is a plan and not a preview: it was made without Azure, a login or a state.',
   ].join(' ')
 }
 
@@ -116,12 +116,12 @@ function changesOf(style: Style, changes: readonly PlannedChange[]): string[] {
     replaces(replacing, protect),
     paths.join(', '),
   ])
-  return style.table(['change', 'resource', 'would replace', 'what differs'], rows)
+  return style.table(['change', 'resource', 'replaces it', 'changed properties'], rows)
 }
 
 function replaces(replacing: readonly string[], protect: boolean): string {
   if (replacing.length === 0) return 'no'
-  return `yes, for ${replacing.join(', ')}${protect ? ': refused, it is protected' : ''}`
+  return `yes, for ${replacing.join(', ')}${protect ? ': rejected, it is protected' : ''}`
 }
 
 function componentOf(style: Style, { title, resources }: ReviewedComponent): string[] {

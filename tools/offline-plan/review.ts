@@ -20,12 +20,12 @@ export interface Review {
   readonly counts: Counts
 }
 export interface Counts {
-  /** What Azure or the cluster has afterwards. */
+  /** The resources in Azure and in the cluster after an `up`. */
   readonly made: number
   readonly protected: number
   readonly providers: number
   readonly components: number
-  /** What `pulumi up` counts on a new stack: all of these and the stack itself. */
+  /** The number that `pulumi up` reports on a new stack: all of these plus the stack. */
   readonly pulumi: number
 }
 export interface ReviewedComponent {

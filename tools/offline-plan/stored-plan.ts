@@ -9,7 +9,7 @@ const MAX_BYTES = 64 * 1024 * 1024
 
 const pathOf = (stack: string) => `plans/${stack}.json`
 
-/** The bytes that are committed: the same plan gives the same file. */
+/** The text of a plan file. The same plan always has the same text. */
 export const serialize = (plan: Plan) => `${JSON.stringify(plan, null, 2)}\n`
 
 /** Returns the committed plan of a stack, or undefined if it does not exist. */

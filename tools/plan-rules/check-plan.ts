@@ -20,29 +20,29 @@ export function checkPlan(plan: Plan, shapes: Shapes): PlanVerdict {
   const unchecked = typesWithoutShape(plan).filter((type) => !/^(?:kubernetes|pulumi):/.test(type))
   const parts = [
     group(
-      'refused by rules',
+      'rejected by rules',
       refused.map(({ rule, urn, message }) => `[${rule}] ${short(urn)}: ${message}`),
     ),
     group(
-      'not of a shape that Azure takes',
+      "rejected by Azure's types",
       misshapen.map(({ urn, path, message }) => `${short(urn)}: ${path} ${message}`),
     ),
     group(
-      'advised by rules',
+      'advice',
       advised.map(({ rule, urn, message }) => `[${rule}] ${short(urn)}: ${message}`),
     ),
     group(
-      'not shown by the plan, so not checked',
+      'unknown in the plan, so not checked',
       hidden.map(({ urn, path }) => `${short(urn)}: ${path}`),
     ),
-    group('of types that no shape is known for', unchecked),
+    group('types without a known shape', unchecked),
   ]
   const isSound = refused.length === 0 && misshapen.length === 0
   const told = parts.filter((part) => part !== '')
   return {
     isSound,
     text: [
-      `${plan.stack}: ${plan.resources.length} resources, ${isSound ? 'sound' : 'refused'}`,
+      `${plan.stack}: ${plan.resources.length} resources, ${isSound ? 'accepted' : 'rejected'}`,
       ...told,
     ].join('\n'),
   }
@@ -51,7 +51,7 @@ export function checkPlan(plan: Plan, shapes: Shapes): PlanVerdict {
 const group = (title: string, lines: readonly string[]) =>
   lines.length === 0 ? '' : [`  ${title}:`, ...lines.map((line) => `    ${line}`)].join('\n')
 
-/** `keyvault:Vault user-tokens` of a URN. */
+/** Short form of a URN: `keyvault:Vault user-tokens`. */
 function short(urn: string): string {
   const [, , types = '', name = ''] = urn.split('::')
   return `${types.split('$').at(-1)?.replace('azure-native:', '')} ${name}`

@@ -6,8 +6,8 @@ import { readStackText } from '../../infra/stack-file.ts'
 import { importArguments, type Promoted, promotedText, promotionPage, promotions } from './promote.ts'
 
 const USAGE = `Usage: node tools/promote/main.ts <write|copy> <from> <to>
-  write  puts the images of one environment into the file of another and prints what changes
-  copy   has Azure copy them from one registry to the other (az acr import)`
+  write  copies the images of one environment into the file of another and prints the changes
+  copy   copies the images from one registry to the other (az acr import)`
 
 function stop(message: string, status: number): never {
   process.stderr.write(`${message}\n`)
@@ -27,7 +27,7 @@ function subscriptionOf(name: string): string {
   const parsed = parseStackFile(readStackText(readFileSync(`Pulumi.${name}.yaml`, 'utf8')))
   if ('problems' in parsed || parsed.config.kind !== 'platform' || parsed.config.layer !== 'all')
     throw new Error(
-      `Pulumi.${name}.yaml is not the right stack file of a platform: npx agentweaver infra check ${name}`,
+      `Pulumi.${name}.yaml is not a valid stack file of a platform: run npx agentweaver infra check ${name}`,
     )
   return parsed.config.subscriptionId
 }

@@ -50,19 +50,19 @@ function read({ name, text }: EnvironmentFile): Environment {
   throw new Error(loaded.mistakes.map((mistake) => `environments/${name}.json: ${mistake}`).join('\n'))
 }
 
-/** The images of one environment as another would have them: the same digests, in its own registry. */
+/** Returns the images of one environment for another one: the same digests, in the target's registry. */
 export function promotions(source: EnvironmentFile, target: EnvironmentFile): Promoted[] {
   const from = read(source)
   const to = read(target)
   if (from.slice.kind !== 'base' || to.slice.kind !== 'base')
-    throw new Error('A preview is promoted by merging its branch.')
+    throw new Error('A preview cannot be promoted: merge its branch.')
   return Object.entries(from.images).map(([image, reference]) => {
     const was = to.images[image as keyof typeof to.images]
     if (reference === undefined || was === undefined) throw new Error(`${image} is not in both environments`)
     if (NO_DIGEST.test(reference)) throw new Error(`${source.name} has no published ${image} yet`)
     const path = reference.slice(from.infra.registry.host.length)
     if (!reference.startsWith(`${from.infra.registry.host}/`))
-      throw new Error(`${image} of ${source.name} is not in its own registry`)
+      throw new Error(`${image} of ${source.name} is not in the registry of that environment`)
     return { image, from: reference, to: `${to.infra.registry.host}${path}`, was }
   })
 }

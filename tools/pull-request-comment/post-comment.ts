@@ -14,7 +14,7 @@ export interface CommentRequest {
 
 /** GitHub allows 65,536 characters; the rest is for the mark and the last line. */
 const MAX_CHARACTERS = 64_000
-const CUT = '\n\n… cut here: the whole page is in the summary of the workflow run.'
+const CUT = '\n\n… truncated: the complete page is in the summary of the workflow run.'
 const PER_PAGE = 100
 /** Limit of the search: none of our pull requests has more comments. */
 const MAX_PAGES = 30
@@ -71,6 +71,6 @@ async function call(
     signal: AbortSignal.timeout(TIMEOUT_MS),
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
-  if (!answer.ok) throw new Error(`GitHub answered ${answer.status} to ${method} ${path}`)
+  if (!answer.ok) throw new Error(`GitHub returned ${answer.status} for ${method} ${path}`)
   return answer.json()
 }

@@ -51,7 +51,7 @@ test('the controller is fetched, and a program without it says how', async () =>
     without,
     'without the files of the controller: names the command that fetches them',
   )
-  before('npm run controller -- fetch --from <folder>', fetched, 'checksums right')
+  before('npm run controller -- fetch --from <folder>', fetched, 'checksums verified')
   expect(without.status).not.toBe(0)
   expect(without.text).toContain('npm run controller -- fetch')
   expect(without.text).not.toMatch(/^\s+at .*\(/m)

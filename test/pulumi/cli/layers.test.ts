@@ -55,7 +55,7 @@ test('without a terminal nothing is changed unless --yes is given', async () => 
   const ran = await raise()
 
   expect(ran.status).toBe(2)
-  expect(ran.stderr).toContain('give --yes')
+  expect(ran.stderr).toContain('pass --yes')
   expect(idsInCloud(space)).toEqual([])
 })
 

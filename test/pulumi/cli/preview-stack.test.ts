@@ -59,7 +59,7 @@ test('what a policy refuses is told by rule, resource and remedy, before anythin
   expect(ran.status).toBe(1)
   expect(ran.text).toContain(`pulumi up failed for ${STACK}:`)
   expect(ran.text).toMatch(
-    /^ {2}policy regions: managedidentity:UserAssignedIdentity \S+-api: location is "eastus2": take a region/m,
+    /^ {2}policy regions: managedidentity:UserAssignedIdentity \S+-api: location is "eastus2": use a region/m,
   )
   expect(idsInCloud(space)).toEqual(platform)
   expect(space.cloud.list()).toHaveLength(objects)

@@ -24,7 +24,7 @@ export interface Recording {
   /** URN of a resource's provider, which must exist before the resource. */
   readonly providers: Map<string, string>
   readonly outputs: Record<string, PlannedValue>
-  /** What the program logged as an error. */
+  /** Errors that the program logged. */
   readonly errors: string[]
 }
 
@@ -107,7 +107,9 @@ function reply(
   return message
 }
 
-/** Types of a resource's parents, but for the stack's, stand before its own: `urn:pulumi:dev::agentweaver::a$b::name`. */
+/**
+ * A URN lists the types of the parents, except the stack, before the type: `urn:pulumi:dev::agentweaver::a$b::name`.
+ */
 function urnOf({ project, stack }: MonitorOptions, request: Message): string {
   const [, , parentType = ''] = String(request.getParent()).split('::')
   const prefix = parentType === '' || parentType === STACK_TYPE ? '' : `${parentType}$`

@@ -82,8 +82,8 @@ function asStrings(config: Readonly<Record<string, unknown>>): Record<string, st
 }
 
 /**
- * Resources arrive in the order in which promises settle, which is no order. Sorted by URN, each after all that it
- * needs, the same program gives the same file.
+ * Resources arrive in the order in which promises settle, which varies. They are sorted by URN, each after its
+ * dependencies, so that the same program produces the same file.
  */
 function inOrder({ resources, providers }: Recording): PlannedResource[] {
   const waiting = new Map(resources.toSorted((a, b) => (a.urn < b.urn ? -1 : 1)).map((one) => [one.urn, one]))

@@ -1,6 +1,6 @@
 import type { PlannedValue } from '../../../contracts/planned-resource.ts'
 
-/** What stands for a value that is not known before creation (`unknownValue` of the SDK's `runtime/rpc`). */
+/** Placeholder for a value that is unknown before creation (`unknownValue` of the SDK's `runtime/rpc`). */
 export const UNKNOWN = '04da6b54-80e4-46f7-96ec-b56ff0331ba9'
 
 /** Key that marks a special value, and the marks that a program can send. */

@@ -2,8 +2,8 @@ import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 
 /**
- * gRPC as the SDK itself speaks it. Messages, services and transport are the copies that the SDK loads: another copy of
- * google-protobuf would not know their classes.
+ * gRPC with the SDK's own modules. Messages, services and transport are the copies that the SDK loads: another copy
+ * of google-protobuf would not know their classes.
  */
 const own = createRequire(import.meta.url)
 const sdk = createRequire(own.resolve('@pulumi/pulumi'))
@@ -37,7 +37,7 @@ export const fromStruct = (message: Message): Record<string, unknown> =>
   message === undefined ? {} : message.toJavaScript()
 export const empty = (): Message => new Empty()
 
-/** gRPC's codes that the SDK gives meaning to. */
+/** gRPC status codes that the SDK interprets. */
 export const STATUS = { unknown: 2, alreadyExists: 6, unimplemented: 12 } as const
 
 /** An error response on the wire. */

@@ -20,11 +20,11 @@ const AKS_SERVER = '6dae42f8-4368-4678-94ff-3960e28e3630'
  */
 export function parseKubeconfig(answered: string): string {
   const config = parse(Buffer.from(answered, 'base64').toString('utf8')) as Kubeconfig | null
-  if (!config?.users?.length) throw new Error('Azure answered no credentials for the cluster')
+  if (!config?.users?.length) throw new Error('Azure returned no credentials for the cluster')
   const users = config.users.map(({ name, user }) => {
     const others = Object.keys(user).filter((key) => key !== 'exec')
     if (user.exec === undefined || others.length > 0) {
-      throw new Error(`the credential of ${name} is no Entra login: is "disableLocalAccounts" on?`)
+      throw new Error(`the credential of ${name} is not an Entra login: is "disableLocalAccounts" on?`)
     }
     return {
       name,
