@@ -1,10 +1,18 @@
+import { Construct } from 'constructs'
 import { CONTROLLER_IDENTITY } from '../../policies/admission/actors.ts'
 import { text } from '../../policies/admission/cel.ts'
 import { PARAMETER_OBJECT } from '../../policies/admission/parameters.ts'
 import type { AdmissionPolicy, AdmissionRule, Matched } from '../../policies/admission/rule.ts'
-import type { KubeObject } from '../kube-object.ts'
+import {
+  KubeValidatingAdmissionPolicy,
+  KubeValidatingAdmissionPolicyBinding,
+  type MatchCondition,
+  type NamedRuleWithOperations,
+  type ObjectMeta,
+  type Validation,
+  type Variable,
+} from '../imports/k8s.js'
 
-const API_VERSION = 'admissionregistration.k8s.io/v1'
 /**
  * Suffix of sandbox namespaces in every slice (`names()` in contracts). Unlike a label, a namespace name
  * cannot change.
@@ -36,75 +44,79 @@ const NEVER_PRUNE = {
   'kustomize.toolkit.fluxcd.io/prune': 'disabled',
 }
 
-function metadataOf({ name }: AdmissionPolicy, { prefix }: PolicySettings): KubeObject['metadata'] {
+function metadataOf(
+  { name }: AdmissionPolicy,
+  { prefix }: PolicySettings,
+): ObjectMeta & { readonly name: string } {
   return { name: `${prefix}-${name}`, ...(name === KEPT ? { annotations: NEVER_PRUNE } : {}) }
 }
 
-/** Returns a ValidatingAdmissionPolicy and its binding for each policy. */
-export function policyObjects(policies: readonly AdmissionPolicy[], settings: PolicySettings): KubeObject[] {
-  return policies.flatMap((policy) => [policyObject(policy, settings), bindingObject(policy, settings)])
+export interface BoundPolicyProps {
+  readonly policy: AdmissionPolicy
+  readonly settings: PolicySettings
 }
 
-function policyObject(policy: AdmissionPolicy, settings: PolicySettings): KubeObject {
-  return {
-    apiVersion: API_VERSION,
-    kind: 'ValidatingAdmissionPolicy',
-    metadata: metadataOf(policy, settings),
-    spec: {
-      failurePolicy: 'Fail',
-      ...(needsParameters(policy)
-        ? { paramKind: { apiVersion: PARAMETER_OBJECT.apiVersion, kind: PARAMETER_OBJECT.kind } }
-        : {}),
-      matchConstraints: {
-        matchPolicy: 'Equivalent',
-        namespaceSelector: {},
-        objectSelector: {},
-        resourceRules: policy.matches.map(resourceRule),
+/** A ValidatingAdmissionPolicy and its binding. */
+export class BoundPolicy extends Construct {
+  constructor(scope: Construct, id: string, { policy, settings }: BoundPolicyProps) {
+    super(scope, id)
+    const metadata = metadataOf(policy, settings)
+    const { apiVersion, kind, name } = PARAMETER_OBJECT
+    const isParameterized = needsParameters(policy)
+    const inOurNamespaces = { matchExpressions: [{ key: settings.sliceLabel, operator: 'Exists' }] }
+    new KubeValidatingAdmissionPolicy(this, 'Policy', {
+      metadata,
+      spec: {
+        failurePolicy: 'Fail',
+        paramKind: isParameterized ? { apiVersion, kind } : undefined,
+        matchConstraints: {
+          matchPolicy: 'Equivalent',
+          namespaceSelector: {},
+          objectSelector: {},
+          resourceRules: policy.matches.map(resourceRule),
+        },
+        matchConditions: policy.scope === 'sandboxes' ? [inSandboxes()] : undefined,
+        variables: variablesOf(policy, settings),
+        validations: policy.rules.map(validation),
       },
-      ...(policy.scope === 'sandboxes' ? { matchConditions: [inSandboxes()] } : {}),
-      ...variablesOf(policy, settings),
-      validations: policy.rules.map(validation),
-    },
+    })
+    new KubeValidatingAdmissionPolicyBinding(this, 'Binding', {
+      metadata,
+      spec: {
+        policyName: metadata.name,
+        validationActions: ['Deny'],
+        paramRef: isParameterized ? { name, parameterNotFoundAction: 'Deny' } : undefined,
+        matchResources: policy.scope === 'cluster' ? undefined : { namespaceSelector: inOurNamespaces },
+      },
+    })
   }
 }
 
-function bindingObject(policy: AdmissionPolicy, settings: PolicySettings): KubeObject {
-  const metadata = metadataOf(policy, settings)
-  const namespaceSelector = { matchExpressions: [{ key: settings.sliceLabel, operator: 'Exists' }] }
+function resourceRule({ apiGroup, apiVersion, resources, operations }: Matched): NamedRuleWithOperations {
   return {
-    apiVersion: API_VERSION,
-    kind: 'ValidatingAdmissionPolicyBinding',
-    metadata,
-    spec: {
-      policyName: metadata.name,
-      validationActions: ['Deny'],
-      ...(needsParameters(policy)
-        ? { paramRef: { name: PARAMETER_OBJECT.name, parameterNotFoundAction: 'Deny' } }
-        : {}),
-      ...(policy.scope === 'cluster' ? {} : { matchResources: { namespaceSelector } }),
-    },
+    apiGroups: [apiGroup],
+    apiVersions: [apiVersion],
+    resources: [...resources],
+    operations: [...operations],
+    scope: '*',
   }
 }
 
-function resourceRule({ apiGroup, apiVersion, resources, operations }: Matched) {
-  return { apiGroups: [apiGroup], apiVersions: [apiVersion], resources, operations, scope: '*' }
-}
-
-function inSandboxes() {
+function inSandboxes(): MatchCondition {
   return {
     name: 'in-a-namespace-of-sandboxes',
     expression: `request.namespace.endsWith(${text(SANDBOXES_SUFFIX)})`,
   }
 }
 
-function validation({ name, expression, message, offenders }: AdmissionRule) {
+function validation({ name, expression, message, offenders }: AdmissionRule): Validation {
   const opening = `[${name}] `
   return {
     expression,
     message: opening + message,
-    ...(offenders
-      ? { messageExpression: `${text(opening)} + (${offenders}).join(', ') + ${text(`: ${message}`)}` }
-      : {}),
+    messageExpression: offenders
+      ? `${text(opening)} + (${offenders}).join(', ') + ${text(`: ${message}`)}`
+      : undefined,
     reason: 'Forbidden',
   }
 }
@@ -123,7 +135,7 @@ function needsParameters(policy: AdmissionPolicy): boolean {
 /**
  * Returns the settings variables that a policy uses, followed by its own variables, which may refer to them.
  */
-function variablesOf(policy: AdmissionPolicy, settings: PolicySettings) {
+function variablesOf(policy: AdmissionPolicy, settings: PolicySettings): Variable[] | undefined {
   const constants = { ...settings, controllerIdentity: CONTROLLER_IDENTITY }
   const texts = textsOf(policy)
   const used = Object.entries(constants).filter(([name]) => texts.includes(`variables.${name}`))
@@ -131,5 +143,5 @@ function variablesOf(policy: AdmissionPolicy, settings: PolicySettings) {
     ...used.map(([name, value]) => ({ name, expression: text(value) })),
     ...Object.entries(policy.variables).map(([name, expression]) => ({ name, expression })),
   ]
-  return variables.length > 0 ? { variables } : {}
+  return variables.length > 0 ? variables : undefined
 }
