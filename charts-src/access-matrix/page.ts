@@ -7,6 +7,7 @@ import type { KubeObject } from '../kube-object.ts'
 import { type Assertion, type AssertionRow, ROWS } from './assertion.ts'
 import { assertions } from './assertions.ts'
 import { worldOf } from './check-reachability.ts'
+import { diagram, poolRows } from './diagram.ts'
 import { expectedNames, isOurs, SOURCES } from './expectations.ts'
 import { type Actor, type ActorId, IMPOSTORS } from './stage.ts'
 import type { World } from './world.ts'
@@ -47,6 +48,8 @@ export function reachabilityPage(
   const { world } = outcome
   const sections = [
     heading(environment),
+    overview(world),
+    pools(objects),
     matrix(world),
     nameTable(world),
     notHere(world),
@@ -61,6 +64,17 @@ const heading = ({ name, egress, isolation }: Environment) => `# Who may reach w
 Computed by \`reachability/\` from the NetworkPolicies and CiliumNetworkPolicies of this tree, not written by
 hand; \`npm run synth\` renders it and \`npm run synth:check\` compares it. Egress mode \`${egress.mode}\`, isolation
 \`${isolation}\`. A dot is closed at every port and protocol. What it means and how it is computed: docs/network.md.`
+
+const overview = (world: World) => `## Diagram
+
+An arrow is an allowed connection with its ports. What has no arrow is in the table below, or closed. A pod's own node
+reaches it at every port, because Cilium always permits the kubelet's probes.
+
+${diagram(world)}`
+
+const pools = (objects: readonly KubeObject[]) => `## Pools
+
+${table(['pool', 'warm sandboxes', 'template', 'runtime class', 'account', 'containers', 'tokens for'], poolRows(objects))}`
 
 function matrix({ stage, evaluator }: World): string {
   const rows = sourcesOf(stage.actors).map((from) => [
