@@ -2,26 +2,26 @@ import { names, SandboxKind } from '../../contracts/names.ts'
 import { formatPorts, hasPorts } from '../../reachability/port-set.ts'
 import { fieldAt, listAt, textAt } from '../checks/read-fields.ts'
 import type { KubeObject } from '../kube-object.ts'
+import { type Endpoint, type EndpointId, LABEL_COPIES } from './endpoints.ts'
 import { expectedNames, isOurs } from './expectations.ts'
-import { type Actor, type ActorId, IMPOSTORS } from './stage.ts'
 import type { World } from './world.ts'
 
 const CONTROL_PLANE = ['preview gateway', 'api gateway', 'api'] as const
 const OUTSIDE = ['internet', 'monitoring', 'api server', 'database'] as const
-const DRAWN: readonly ActorId[] = [...OUTSIDE, ...CONTROL_PLANE, ...SandboxKind.options]
+const DRAWN: readonly EndpointId[] = [...OUTSIDE, ...CONTROL_PLANE, ...SandboxKind.options]
 
 export interface DiagramEdge {
-  readonly from: ActorId
-  readonly to: ActorId
+  readonly from: EndpointId
+  readonly to: EndpointId
   readonly ports: string
 }
 
 /** A Mermaid flowchart: a node is an endpoint, an arrow is an allowed connection with its ports. */
 export function diagram(world: World): string {
   const { controlPlane, sandboxes } = names(world.environment.slice).namespaces
-  const titles = new Map(world.stage.actors.map(({ id, title }) => [id, title]))
-  const node = (id: ActorId) => `${nodeId(id)}["${escapeLabel(titles.get(id) ?? id)}"]`
-  const group = (id: string, namespace: string, members: readonly ActorId[]) => [
+  const titles = new Map(world.topology.endpoints.map(({ id, title }) => [id, title]))
+  const node = (id: EndpointId) => `${nodeId(id)}["${escapeLabel(titles.get(id) ?? id)}"]`
+  const group = (id: string, namespace: string, members: readonly EndpointId[]) => [
     `subgraph ${id}["namespace ${escapeLabel(namespace)}"]`,
     ...members.map((member) => `  ${node(member)}`),
     'end',
@@ -39,8 +39,8 @@ export function diagram(world: World): string {
 }
 
 /** The connections in the diagram. A connection that every external endpoint may open is one edge from `internet`. */
-export function diagramEdges({ stage, evaluator }: World): DiagramEdge[] {
-  const shown = stage.actors.filter(isDistinct)
+export function diagramEdges({ topology, evaluator }: World): DiagramEdge[] {
+  const shown = topology.endpoints.filter(isDistinct)
   const edges = shown.flatMap((from) =>
     shown
       .filter((to) => to.id !== from.id && (isOurs(from.id) || isOurs(to.id)))
@@ -55,12 +55,12 @@ export function diagramEdges({ stage, evaluator }: World): DiagramEdge[] {
     .filter((edge) => edge.from === 'internet' || !isPublic(edge))
 }
 
-/** Omits endpoints whose connections equal those of another one. */
-const isDistinct = ({ id }: Actor) =>
-  !IMPOSTORS.includes(id) && !['other agent', 'other command', 'unknown api server'].includes(id)
+/** Omits endpoints that have the same connections as another one. */
+const isDistinct = ({ id }: Endpoint) =>
+  !LABEL_COPIES.includes(id) && !['other agent', 'other command', 'unknown api server'].includes(id)
 
-function nameLines({ environment, egress, stage, evaluator }: World): string[] {
-  const askers = stage.actors.filter(
+function nameLines({ environment, egress, topology, evaluator }: World): string[] {
+  const askers = topology.endpoints.filter(
     (from) =>
       DRAWN.includes(from.id) &&
       [...expectedNames(environment, egress, from.id)].some(([name, ports]) =>
@@ -74,7 +74,7 @@ function nameLines({ environment, egress, stage, evaluator }: World): string[] {
   return ['listed_names["names listed below"]', ...askers.map(({ id }) => `${nodeId(id)} --> listed_names`)]
 }
 
-const nodeId = (id: ActorId) => id.replaceAll(' ', '_')
+const nodeId = (id: EndpointId) => id.replaceAll(' ', '_')
 
 /** Mermaid renders labels as HTML. */
 export const escapeLabel = (text: string) =>

@@ -26,7 +26,7 @@ export interface PolicySettings {
   readonly sliceLabel: string
   readonly gitopsIdentity: string
   readonly breakGlassGroup: string
-  /** Regular expressions for the names of our namespaces, and for those of sandbox namespaces. */
+  /** Regular expressions that match the names of our namespaces, and of sandbox namespaces. */
   readonly ownNamespaces: string
   readonly sandboxNamespaces: string
   /** StorageClass of the workspaces of every slice. */

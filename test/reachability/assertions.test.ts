@@ -50,7 +50,7 @@ describe.each(NAMES.flatMap((name) => MODES.map((mode) => [name, mode] as const)
 )
 
 /** Its namespace is excluded: no policy selects a pod of another one. */
-function selectingNobody(policy: KubeObject): KubeObject {
+function withoutPods(policy: KubeObject): KubeObject {
   const spec = policy['spec'] as { endpointSelector: { matchExpressions?: object[] } }
   const { endpointSelector } = spec
   const elsewhere = {
@@ -126,16 +126,16 @@ describe('a mistake in a rendered tree', () => {
       'knows no workload agentweaver/surprise',
     ],
     [
-      'a range of the cluster that is not denied by name',
+      'a range of the cluster that is in no deny rule',
       objects.map((object) =>
         JSON.parse(JSON.stringify(object).replaceAll('{"cidr":"10.244.0.0/16"}', '{"cidr":"10.245.0.0/16"}')),
       ),
-      '10.244.0.0/16 is denied by name to the sandbox of class agent, but no policy names it in egressDeny',
+      '10.244.0.0/16 is in a deny rule of the sandbox of class agent, but no policy names it in egressDeny',
     ],
     [
       'deny rules of a policy that selects no pods',
-      objects.map((object) => (object.metadata.name === 'sandbox-never' ? selectingNobody(object) : object)),
-      '10.244.0.0/16 is denied by name to the sandbox of class agent, but no policy names it in egressDeny',
+      objects.map((object) => (object.metadata.name === 'sandbox-never' ? withoutPods(object) : object)),
+      '10.244.0.0/16 is in a deny rule of the sandbox of class agent, but no policy names it in egressDeny',
     ],
   ])('is reported: %s', (_what, broken, message) => {
     expect(checkReachability(broken, environment, EGRESS)).toContainEqual(expect.stringContaining(message))

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Stage as Cast, stageOf } from '../../../charts-src/access-matrix/stage.ts'
+import { type Topology as Cast, topologyOf } from '../../../charts-src/access-matrix/endpoints.ts'
 import { addNetwork } from '../../../charts-src/apps/network.ts'
 import { loadEnvironment } from '../../../charts-src/environment/load-environment.ts'
 import { placeholderValues } from '../../../charts-src/environment/placeholder-values.ts'
@@ -36,7 +36,7 @@ export function readCommittedTree(name: string): CommittedTree {
     environment,
     egress: resolveEgress(readEgressPolicy(), placeholderValues(environment)),
     policies: objects.filter(isPolicy),
-    cast: stageOf(objects, environment),
+    cast: topologyOf(objects, environment),
   }
 }
 
