@@ -111,7 +111,7 @@ function compilePeer(
 ): PeerMatch | undefined {
   const selectors = [podSelector, namespaceSelector].filter((selector) => selector != null)
   if ((ipBlock ? 1 : 0) + Math.min(selectors.length, 1) !== 1) {
-    refused(context, path, ipBlock ? 'has ipBlock beside a selector' : 'names nobody')
+    refused(context, path, ipBlock ? 'has ipBlock and a selector' : 'selects nothing')
     return undefined
   }
   if (ipBlock)

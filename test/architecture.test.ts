@@ -34,6 +34,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     rooms: ['contracts', 'policies', 'reachability'],
     packages: ['zod', 'yaml', 'cdk8s', 'cdk8s-plus-28', 'constructs'],
   },
+  'charts-src/imports': { rooms: [], packages: ['cdk8s', 'constructs', 'typescript', 'yaml'] },
   'charts-src/capacity': { rooms: ['contracts', 'charts-src/environment'], packages: [] },
   'charts-src/checks': {
     rooms: ['contracts', 'policies', 'reachability', 'charts-src'],

@@ -1,20 +1,20 @@
 import { formatPorts, hasPorts } from '../../reachability/port-set.ts'
-import { type Assertion, actorsOf, assertion, SANDBOX_IDS } from './assertion.ts'
+import { type Assertion, assertion, endpointsOf, SANDBOX_IDS } from './assertion.ts'
 import { expectedNames, isOurs } from './expectations.ts'
 import { forbiddenAddresses } from './forbidden-addresses.ts'
-import { strangeNames } from './names-on-stage.ts'
+import { unlistedNames } from './unlisted-names.ts'
 import type { World } from './world.ts'
 
 /** An external address that no pod of a slice may reach. */
 const LEARNED = '203.0.113.8'
 
 /** A pod can look up and connect to the names in its list, and to no other name. */
-export function namesOf(world: World): Assertion[] {
-  const { environment, egress, evaluator, stage } = world
-  const sources = stage.actors.filter(({ id, end }) => isOurs(id) && end.kind === 'pod')
+export function nameAssertions(world: World): Assertion[] {
+  const { environment, egress, evaluator, topology } = world
+  const sources = topology.endpoints.filter(({ id, end }) => isOurs(id) && end.kind === 'pod')
   return sources.flatMap((from) => {
     const listed = expectedNames(environment, egress, from.id)
-    const strange = strangeNames(world, from.id).filter((name) => !listed.has(name))
+    const unlisted = unlistedNames(world, from.id).filter((name) => !listed.has(name))
     const asks = (name: string, port: number) =>
       evaluator.evaluate({ from: from.end, to: { kind: 'name', name }, protocol: 'TCP', port })
     const looked = [...listed.keys()].map((name) => {
@@ -33,7 +33,7 @@ export function namesOf(world: World): Assertion[] {
         return assertion('name', title, answer.allowed === isMeant ? undefined : answer.why)
       }),
     )
-    const refused = strange.map((name) => {
+    const refused = unlisted.map((name) => {
       const answer = asks(name, 443)
       const isRefused = answer.lookup?.allowed === false && !answer.allowed
       return assertion(
@@ -42,9 +42,9 @@ export function namesOf(world: World): Assertion[] {
         isRefused ? undefined : answer.why,
       )
     })
-    const learned = strange.map((name) => {
+    const learned = unlisted.map((name) => {
       const found = evaluator.openPorts(from.end, { kind: 'address', ip: LEARNED, learnedNames: [name] })
-      const title = `${from.title} does not connect to what another pod of the node has looked up as ${name}`
+      const title = `${from.title} does not connect to an address that another pod of the node resolved from ${name}`
       return assertion('name', title, hasPorts(found) ? `reaches ${formatPorts(found)}` : undefined)
     })
     return [...looked, ...connected, ...refused, ...learned]
@@ -52,7 +52,7 @@ export function namesOf(world: World): Assertion[] {
 }
 
 /** A sandbox must never resolve names of the control plane. An egress list that contains one is an error. */
-export function neverNamed(world: World): Assertion[] {
+export function forbiddenNames(world: World): Assertion[] {
   const { azure, database, dns, registry } = world.environment.infra
   const names = [
     ...(azure ? [azure.vaults.controlPlane.host] : []),
@@ -60,7 +60,7 @@ export function neverNamed(world: World): Assertion[] {
     `api.${dns.zone}`,
     registry.host,
   ]
-  return actorsOf(world, [...SANDBOX_IDS, 'proxy']).flatMap((from) =>
+  return endpointsOf(world, [...SANDBOX_IDS, 'proxy']).flatMap((from) =>
     names.map((name) => {
       const { allowed, lookup } = world.evaluator.evaluate({
         from: from.end,
@@ -77,7 +77,7 @@ export function neverNamed(world: World): Assertion[] {
 /** DNS rebinding: the owner of a listed name can return any address for it. */
 export function rebinding(world: World): Assertion[] {
   const { environment, egress, evaluator } = world
-  return actorsOf(world, [...SANDBOX_IDS, 'proxy']).flatMap((from) => {
+  return endpointsOf(world, [...SANDBOX_IDS, 'proxy']).flatMap((from) => {
     const [listed] = expectedNames(environment, egress, from.id)
     if (listed === undefined) return []
     const [name, [port = 443]] = listed

@@ -1,5 +1,5 @@
 import { SandboxKind } from '../../contracts/names.ts'
-import type { Actor, ActorId } from './stage.ts'
+import type { Endpoint, EndpointId } from './endpoints.ts'
 import type { World } from './world.ts'
 
 /** A claim about the rendered policies, with the row of docs/network.md that requires it. */
@@ -12,14 +12,14 @@ export interface Assertion {
 }
 
 export const ROWS = {
-  pair: 'exactly the connections of the table are open, between two pods and on each side alone',
-  'without refusals':
-    'the same holds without deny rules: closed connections are closed because no rule opens them',
+  pair: 'between two endpoints, and on each side alone, exactly the listed ports are open',
+  'without deny rules':
+    'the same holds without any deny rule: a closed connection is closed because no rule allows it',
   range: 'no sandbox reaches a metadata service, a private or shared range, or a range of the cluster',
-  name: 'a sandbox can resolve and reach exactly the listed names, at the listed ports',
-  rebinding: 'a sandbox cannot reach a listed name that resolves to a forbidden range',
-  'broad allow': 'an additional policy that allows everything opens no connection that must stay closed',
-  explicit: "the cluster's own ranges are denied by name",
+  name: 'exactly the listed names are looked up and connected to, at the listed ports',
+  rebinding: 'a listed name that resolves into a forbidden range is not connected to',
+  'broad allow': 'an additional policy that allows everything opens no forbidden connection',
+  explicit: 'the ranges of the cluster are in a deny rule',
 } as const
 export type AssertionRow = keyof typeof ROWS
 
@@ -29,7 +29,7 @@ export const assertion = (row: AssertionRow, title: string, failure: string | un
   ...(failure === undefined ? {} : { failure }),
 })
 
-export const SANDBOX_IDS: readonly ActorId[] = SandboxKind.options
+export const SANDBOX_IDS: readonly EndpointId[] = SandboxKind.options
 
-export const actorsOf = ({ stage }: World, ids: readonly ActorId[]): Actor[] =>
-  stage.actors.filter(({ id }) => ids.includes(id))
+export const endpointsOf = ({ topology }: World, ids: readonly EndpointId[]): Endpoint[] =>
+  topology.endpoints.filter(({ id }) => ids.includes(id))

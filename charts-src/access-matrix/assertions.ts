@@ -2,22 +2,22 @@ import { parseRange } from '../../reachability/address.ts'
 import { includesRange, rangesDeniedTo } from '../../reachability/denied-ranges.ts'
 import type { End, Evaluator, PodFacts } from '../../reachability/model.ts'
 import { formatPorts, hasPorts, type PortSet, samePorts } from '../../reachability/port-set.ts'
-import { hurried } from './assert-hurried.ts'
-import { namesOf, neverNamed, rebinding } from './assert-names.ts'
-import { type Assertion, type AssertionRow, actorsOf, assertion, SANDBOX_IDS } from './assertion.ts'
+import { broadAllowAssertions } from './assert-broad-allow.ts'
+import { forbiddenNames, nameAssertions, rebinding } from './assert-names.ts'
+import { type Assertion, type AssertionRow, assertion, endpointsOf, SANDBOX_IDS } from './assertion.ts'
 import { expectedOnSide, isOurs, openings, type Side, SOURCES } from './expectations.ts'
 import { forbiddenAddresses } from './forbidden-addresses.ts'
 import type { World } from './world.ts'
 
 const GROUPS: readonly ((world: World) => Iterable<Assertion>)[] = [
   (world) => pairs(world, 'pair', world.evaluator),
-  (world) => pairs(world, 'without refusals', world.bare),
+  (world) => pairs(world, 'without deny rules', world.bare),
   explicit,
   ranges,
-  hurried,
+  broadAllowAssertions,
   rebinding,
-  neverNamed,
-  namesOf,
+  forbiddenNames,
+  nameAssertions,
 ]
 
 /** Returns every assertion, whether it holds or not. */
@@ -36,13 +36,13 @@ export function firstFailure(world: World): Assertion | undefined {
  * a mistake.
  */
 function* pairs(
-  { environment, egress, stage }: World,
+  { environment, egress, topology }: World,
   row: AssertionRow,
   evaluator: Evaluator,
 ): Generator<Assertion> {
   const all = openings(environment, egress)
-  for (const from of stage.actors.filter(({ id }) => SOURCES.includes(id))) {
-    const targets = stage.actors.filter(({ id }) => id !== from.id && (isOurs(from.id) || isOurs(id)))
+  for (const from of topology.endpoints.filter(({ id }) => SOURCES.includes(id))) {
+    const targets = topology.endpoints.filter(({ id }) => id !== from.id && (isOurs(from.id) || isOurs(id)))
     for (const to of targets) {
       const found = evaluator.openSides(from.end, to.end)
       const judge = (side: Side, ports: PortSet) => {
@@ -58,7 +58,7 @@ function* pairs(
 }
 
 function ranges(world: World): Assertion[] {
-  return actorsOf(world, [...SANDBOX_IDS, 'stray sandbox']).flatMap((from) =>
+  return endpointsOf(world, [...SANDBOX_IDS, 'stray sandbox']).flatMap((from) =>
     forbiddenAddresses(world.environment).map(({ ip, what }) => {
       const found = world.evaluator.openPorts(from.end, { kind: 'address', ip })
       const title = `${from.title} does not reach ${ip}, ${what}`
@@ -68,7 +68,7 @@ function ranges(world: World): Assertion[] {
 }
 
 function explicit(world: World): Assertion[] {
-  const { environment, objects, stage } = world
+  const { environment, objects, topology } = world
   const { network, apiServer, database } = environment.infra
   const wanted = [
     ...network.serviceCidrs,
@@ -77,24 +77,24 @@ function explicit(world: World): Assertion[] {
     ...apiServer.cidrs,
     database.cidr,
   ]
-  const guarded = actorsOf(world, [
+  const guarded = endpointsOf(world, [
     ...SANDBOX_IDS,
     ...(environment.egress.mode === 'proxy' ? (['proxy'] as const) : []),
   ])
   return guarded.flatMap(({ title, end }) => {
-    const pod = stage.facts.pods.find((one) => isThat(one, end))
-    const denied = pod === undefined ? [] : rangesDeniedTo(objects, stage.facts, pod)
+    const pod = topology.facts.pods.find((one) => isPod(one, end))
+    const denied = pod === undefined ? [] : rangesDeniedTo(objects, topology.facts, pod)
     return [...new Set(wanted)].map((cidr) => {
       const range = parseRange(cidr)
       const isDenied = range !== undefined && includesRange(denied, range)
       return assertion(
         'explicit',
-        `${cidr} is denied by name to the ${title}`,
+        `${cidr} is in a deny rule of the ${title}`,
         isDenied ? undefined : 'no policy names it in egressDeny',
       )
     })
   })
 }
 
-const isThat = ({ namespace, name }: PodFacts, end: End): boolean =>
+const isPod = ({ namespace, name }: PodFacts, end: End): boolean =>
   end.kind === 'pod' && end.namespace === namespace && end.name === name

@@ -7,8 +7,8 @@ import type { Environment } from '../environment/schema.ts'
 import type { KubeObject } from '../kube-object.ts'
 import { ROWS } from './assertion.ts'
 import { assertions } from './assertions.ts'
+import { topologyOf } from './endpoints.ts'
 import { podsOf } from './pods-of.ts'
-import { stageOf } from './stage.ts'
 import { createWorld, type WorldOutcome } from './world.ts'
 
 /** Builds the endpoints and evaluators for the rendered objects of an environment. */
@@ -18,7 +18,7 @@ export function worldOf(
   policy: EgressPolicy = readEgressPolicy(),
 ): WorldOutcome {
   const egress = resolveEgress(policy, placeholderValues(environment))
-  return createWorld(objects, { environment, egress, stage: stageOf(objects, environment) })
+  return createWorld(objects, { environment, egress, topology: topologyOf(objects, environment) })
 }
 
 /**
@@ -49,11 +49,14 @@ export function checkReachability(
 function unknownWorkloads(objects: readonly KubeObject[], environment: Environment): string[] {
   const ours: readonly string[] = Object.values(names(environment.slice).namespaces)
   const known = new Set(
-    stageOf(objects, environment).facts.pods.map(({ namespace, name }) => `${namespace}/${name}`),
+    topologyOf(objects, environment).facts.pods.map(({ namespace, name }) => `${namespace}/${name}`),
   )
   return podsOf(objects)
     .filter(({ namespace, name }) => ours.includes(namespace) && !known.has(`${namespace}/${name}`))
-    .map(({ namespace, name }) => `charts-src/access-matrix/stage.ts: knows no workload ${namespace}/${name}`)
+    .map(
+      ({ namespace, name }) =>
+        `charts-src/access-matrix/endpoints.ts: knows no workload ${namespace}/${name}`,
+    )
 }
 
 function fileOf(objects: readonly KubeObject[], { name }: Environment, policy: string): string {

@@ -4,7 +4,7 @@ import { destinationsFor } from '../../policies/agent/egress/targets.ts'
 import { ALL_PORTS, intersect, type PortSet, portSet, unite } from '../../reachability/port-set.ts'
 import type { Environment } from '../environment/schema.ts'
 import { workloads } from '../workloads.ts'
-import { type ActorId, IMPOSTORS } from './stage.ts'
+import { type EndpointId, LABEL_COPIES } from './endpoints.ts'
 
 const LOOKUPS = portSet({ TCP: [[53, 53]], UDP: [[53, 53]] })
 const tcp = (port: number) => portSet({ TCP: [[port, port]] })
@@ -17,9 +17,9 @@ const PREVIEWS = portSet({
   ],
 })
 
-const SANDBOXES: readonly ActorId[] = ['agent', 'command', 'other agent', 'other command']
-const GATEWAYS: readonly ActorId[] = ['api gateway', 'preview gateway']
-const OURS: readonly ActorId[] = [
+const SANDBOXES: readonly EndpointId[] = ['agent', 'command', 'other agent', 'other command']
+const GATEWAYS: readonly EndpointId[] = ['api gateway', 'preview gateway']
+const OURS: readonly EndpointId[] = [
   ...SANDBOXES,
   ...GATEWAYS,
   'stray sandbox',
@@ -31,27 +31,27 @@ const OURS: readonly ActorId[] = [
 ]
 
 /** Endpoints that open connections. */
-export const SOURCES: readonly ActorId[] = [
+export const SOURCES: readonly EndpointId[] = [
   ...OURS,
   'dns',
   'monitoring',
   'gateway controller',
   'elsewhere',
-  ...IMPOSTORS,
+  ...LABEL_COPIES,
   'own node',
   'other node',
   'api server',
   'internet',
 ]
 
-export const isOurs = (id: ActorId): boolean => OURS.includes(id)
-export const isSandbox = (id: ActorId): boolean => SANDBOXES.includes(id)
-export const isGateway = (id: ActorId): boolean => GATEWAYS.includes(id)
+export const isOurs = (id: EndpointId): boolean => OURS.includes(id)
+export const isSandbox = (id: EndpointId): boolean => SANDBOXES.includes(id)
+export const isGateway = (id: EndpointId): boolean => GATEWAYS.includes(id)
 
 /** One permitted connection: source, target and ports. Everything not listed must be closed. */
 interface Opening {
-  readonly from: readonly ActorId[]
-  readonly to: readonly ActorId[]
+  readonly from: readonly EndpointId[]
+  readonly to: readonly EndpointId[]
   readonly ports: PortSet
   /** Restricts the opening to one side of the connection. @default both */
   readonly side?: Side
@@ -67,7 +67,7 @@ export type Side = 'leaving' | 'entering'
 export function openings(environment: Environment, egress: ResolvedEgress): Opening[] {
   const { infra } = environment
   const [podPorts, controller] = [infra.gateway.podPorts, infra.gateway.controller]
-  const setup: readonly ActorId[] = infra.azure?.databaseSetup ? ['database setup'] : []
+  const setup: readonly EndpointId[] = infra.azure?.databaseSetup ? ['database setup'] : []
   return [
     { from: ['api'], to: SANDBOXES, ports: tcp(AGENT_HOST_PORT) },
     { from: ['preview gateway'], to: SANDBOXES, ports: PREVIEWS },
@@ -91,9 +91,9 @@ export function openings(environment: Environment, egress: ResolvedEgress): Open
   ]
 }
 
-/** All actors in a namespace. Components that share a namespace share every rule that selects it. */
-function inNamespace(namespace: string, { slice, infra }: Environment): ActorId[] {
-  const homes: readonly (readonly [ActorId, string])[] = [
+/** All endpoints in a namespace. Components that share a namespace share every rule that selects it. */
+function inNamespace(namespace: string, { slice, infra }: Environment): EndpointId[] {
+  const homes: readonly (readonly [EndpointId, string])[] = [
     ['dns', workloads(slice).clusterDns.namespace],
     ['monitoring', infra.monitoring.namespace],
     ['gateway controller', infra.gateway.controller.namespace],
@@ -118,8 +118,8 @@ function openingsOfMode(environment: Environment, egress: ResolvedEgress): Openi
 }
 
 interface Pair {
-  readonly from: ActorId
-  readonly to: ActorId
+  readonly from: EndpointId
+  readonly to: EndpointId
 }
 
 /** Ports that must be open on one side of a connection. */
@@ -133,25 +133,26 @@ export function expectedOnSide(all: readonly Opening[], pair: Pair, side: Side):
 }
 
 /**
- * Ports that must be open from one actor to another: the intersection of both sides where both have policies.
+ * Ports that must be open from one endpoint to another: the intersection of both sides where both have policies.
  */
-export function expectedPorts(all: readonly Opening[], from: ActorId, to: ActorId): PortSet {
-  const of = (side: Side, id: ActorId) => (isOurs(id) ? expectedOnSide(all, { from, to }, side) : ALL_PORTS)
+export function expectedPorts(all: readonly Opening[], from: EndpointId, to: EndpointId): PortSet {
+  const of = (side: Side, id: EndpointId) =>
+    isOurs(id) ? expectedOnSide(all, { from, to }, side) : ALL_PORTS
   return intersect(of('leaving', from), of('entering', to))
 }
 
 /**
- * Names that an actor may look up and connect to, with the ports. A name without ports may only be looked up.
+ * Names that an endpoint may look up and connect to, with the ports. A name without ports may only be looked up.
  */
 export function expectedNames(
   environment: Environment,
   egress: ResolvedEgress,
-  actor: ActorId,
+  endpoint: EndpointId,
 ): ReadonlyMap<string, readonly number[]> {
   const { azure, database, gateway } = environment.infra
-  if (isGateway(actor))
+  if (isGateway(endpoint))
     return new Map(controllerNames(gateway.controller.namespace).map((name) => [name, []]))
-  if (actor === 'api')
+  if (endpoint === 'api')
     return new Map<string, readonly number[]>([
       [database.host, []],
       ...(azure
@@ -160,7 +161,7 @@ export function expectedNames(
           )
         : []),
     ])
-  if (actor === 'database setup')
+  if (endpoint === 'database setup')
     return new Map<string, readonly number[]>(
       azure?.databaseSetup
         ? [
@@ -169,7 +170,7 @@ export function expectedNames(
           ]
         : [],
     )
-  return new Map(destinationsOf(environment, egress, actor).map(({ host, ports }) => [host, ports]))
+  return new Map(destinationsOf(environment, egress, endpoint).map(({ host, ports }) => [host, ports]))
 }
 
 /** Names of the Gateway controller, with the search domains that a resolver appends. */
@@ -178,10 +179,10 @@ const controllerNames = (namespace: string) =>
     (search) => `controller.${namespace}.svc${search}`,
   )
 
-function destinationsOf({ egress: { mode } }: Environment, egress: ResolvedEgress, actor: ActorId) {
+function destinationsOf({ egress: { mode } }: Environment, egress: ResolvedEgress, endpoint: EndpointId) {
   const { agent, command } = egress.classes
-  if (mode === 'proxy' && actor === 'proxy') return destinationsFor([...agent, ...command], 'proxy')
+  if (mode === 'proxy' && endpoint === 'proxy') return destinationsFor([...agent, ...command], 'proxy')
   if (mode !== 'fqdn') return []
-  if (actor === 'agent' || actor === 'other agent') return destinationsFor(agent, 'fqdn')
-  return actor === 'command' || actor === 'other command' ? destinationsFor(command, 'fqdn') : []
+  if (endpoint === 'agent' || endpoint === 'other agent') return destinationsFor(agent, 'fqdn')
+  return endpoint === 'command' || endpoint === 'other command' ? destinationsFor(command, 'fqdn') : []
 }

@@ -1,5 +1,5 @@
 import type { Environment } from '../environment/schema.ts'
-import { addressIn } from './stage.ts'
+import { addressIn } from './endpoints.ts'
 
 /**
  * Addresses that a sandbox must never reach. They come from docs/network.md, not from the rules, because they

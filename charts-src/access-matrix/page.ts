@@ -7,12 +7,13 @@ import type { KubeObject } from '../kube-object.ts'
 import { type Assertion, type AssertionRow, ROWS } from './assertion.ts'
 import { assertions } from './assertions.ts'
 import { worldOf } from './check-reachability.ts'
+import { diagram, poolRows } from './diagram.ts'
+import { type Endpoint, type EndpointId, LABEL_COPIES } from './endpoints.ts'
 import { expectedNames, isOurs, SOURCES } from './expectations.ts'
-import { type Actor, type ActorId, IMPOSTORS } from './stage.ts'
 import type { World } from './world.ts'
 
 /** Columns of the matrix with short titles. Actors without a column have the same rules as a listed one. */
-const COLUMNS: readonly (readonly [ActorId, string])[] = [
+const COLUMNS: readonly (readonly [EndpointId, string])[] = [
   ['agent', 'agent sandbox'],
   ['command', 'command sandbox'],
   ['stray sandbox', 'unlabelled in sandboxes'],
@@ -22,7 +23,7 @@ const COLUMNS: readonly (readonly [ActorId, string])[] = [
   ['proxy', 'egress proxy'],
   ['dns', 'cluster DNS'],
   ['gateway controller', "gateways' controller"],
-  ['elsewhere', "somebody else's pod"],
+  ['elsewhere', 'pod of another namespace'],
   ['own node', 'own node'],
   ['other node', 'other node'],
   ['api server', 'API server'],
@@ -42,11 +43,13 @@ export function reachabilityPage(
     const faults = outcome.faults.map(
       ({ policy, path, kind, reason }) => `- ${policy}, ${path}: ${kind}: ${reason}`,
     )
-    return `# Who may reach whom: ${environment.name}\n\nNot computed:\n\n${faults.join('\n')}\n`
+    return `# Permitted connections: ${environment.name}\n\nNot computed:\n\n${faults.join('\n')}\n`
   }
   const { world } = outcome
   const sections = [
     heading(environment),
+    overview(world),
+    pools(objects),
     matrix(world),
     nameTable(world),
     notHere(world),
@@ -56,26 +59,38 @@ export function reachabilityPage(
   return `${sections.join('\n\n')}\n`
 }
 
-const heading = ({ name, egress, isolation }: Environment) => `# Who may reach whom: ${name}
+const heading = ({ name, egress, isolation }: Environment) => `# Permitted connections: ${name}
 
-Computed by \`reachability/\` from the NetworkPolicies and CiliumNetworkPolicies of this tree, not written by
-hand; \`npm run synth\` renders it and \`npm run synth:check\` compares it. Egress mode \`${egress.mode}\`, isolation
-\`${isolation}\`. A dot is closed at every port and protocol. What it means and how it is computed: docs/network.md.`
+Computed by \`reachability/\` from the NetworkPolicies and CiliumNetworkPolicies of this tree.
+\`npm run synth\` renders this page and \`npm run synth:check\` compares it. Egress mode \`${egress.mode}\`, isolation
+\`${isolation}\`. A dot means: closed at every port and protocol. More: docs/network.md.`
 
-function matrix({ stage, evaluator }: World): string {
-  const rows = sourcesOf(stage.actors).map((from) => [
+const overview = (world: World) => `## Diagram
+
+An arrow is an allowed connection with its ports. Connections without an arrow are in the table below, or closed. The
+node of a pod reaches it at every port, because Cilium always permits the kubelet's probes.
+
+${diagram(world)}`
+
+const pools = (objects: readonly KubeObject[]) => `## Pools
+
+${table(['pool', 'warm sandboxes', 'template', 'runtime class', 'account', 'containers', 'tokens for'], poolRows(objects))}`
+
+function matrix({ topology, evaluator }: World): string {
+  const rows = sourcesOf(topology.endpoints).map((from) => [
     from.title,
     ...COLUMNS.map(([id]) => {
-      const to = stage.actors.find((actor) => actor.id === id)
+      const to = topology.endpoints.find((endpoint) => endpoint.id === id)
       if (to === undefined || to.id === from.id) return ''
       if (!isOurs(from.id) && !isOurs(to.id)) return ''
       return cell(evaluator.openPorts(from.end, to.end))
     }),
   ])
-  return `## Between ends
+  return `## Between endpoints
 
-Rows connect to columns. An empty cell is not ours to say: a pod to itself, or two ends outside our namespaces. A second
-sandbox of a class has the row of the first, and a pod of somebody else that carries our labels the row of any other.
+Rows connect to columns. A cell is empty for a pod and itself, and for two endpoints outside our namespaces. A second
+sandbox of a class has the same row as the first. A pod of another namespace has the same row with and without our
+labels.
 
 ${table(['from', ...COLUMNS.map(([, title]) => title)], rows)}`
 }
@@ -83,30 +98,30 @@ ${table(['from', ...COLUMNS.map(([, title]) => title)], rows)}`
 const cell = (ports: PortSet) => formatPorts(ports) || '·'
 
 function nameTable(world: World): string {
-  const sources = world.stage.actors.filter(({ id }) => isOurs(id) && !id.startsWith('other '))
-  const asking = sources.filter((from) => listed(world, from).length > 0)
-  const hosts = [...new Set(asking.flatMap((from) => listed(world, from)))].sort()
-  if (hosts.length === 0) return '## By name\n\nNobody looks up or reaches any name outside.'
+  const sources = world.topology.endpoints.filter(({ id }) => isOurs(id) && !id.startsWith('other '))
+  const lookingUp = sources.filter((from) => listed(world, from).length > 0)
+  const hosts = [...new Set(lookingUp.flatMap((from) => listed(world, from)))].sort()
+  if (hosts.length === 0) return '## By name\n\nNo pod looks up or reaches an external name.'
   const rows = [...hosts, 'any other name'].map((host) => [
     host === 'any other name' ? host : `\`${host}\``,
-    ...asking.map((from) =>
+    ...lookingUp.map((from) =>
       nameCell(world, from, host === 'any other name' ? 'not-listed.example.com' : host),
     ),
   ])
   return `## By name
 
-What may be looked up at the cluster's resolver, and connected to once it has been. "lookup" alone: the address is
-reached by another rule, or not at all.
+Names that a pod may look up at the cluster's resolver, and the ports at which it may then connect. "lookup" alone:
+another rule allows the address, or none does.
 
-${table(['name', ...asking.map(({ title }) => title)], rows)}`
+${table(['name', ...lookingUp.map(({ title }) => title)], rows)}`
 }
 
-const listed = ({ environment, egress }: World, { id }: Actor) => [
+const listed = ({ environment, egress }: World, { id }: Endpoint) => [
   ...expectedNames(environment, egress, id).keys(),
 ]
 
 /** Shows the ports that at least one destination uses. The assertions cover the other ports. */
-function nameCell({ environment, egress, evaluator }: World, from: Actor, name: string): string {
+function nameCell({ environment, egress, evaluator }: World, from: Endpoint, name: string): string {
   const ask = (port: number) =>
     evaluator.evaluate({ from: from.end, to: { kind: 'name', name }, protocol: 'TCP', port })
   if (!ask(443).lookup?.allowed) return '·'
@@ -119,18 +134,20 @@ function nameCell({ environment, egress, evaluator }: World, from: Actor, name: 
 function notHere({ environment, egress }: World): string {
   const { mode } = environment.egress
   if (mode === 'closed')
-    return '## Left out here\n\nEverything of policies/agent/egress.yaml: the environment is closed.'
+    return '## Omitted destinations\n\nEvery destination of policies/agent/egress.yaml: the environment is closed.'
   const absent = egress.absent.map(({ kind, placeholder }) => [
     kind,
     placeholder,
-    'no: the environment has no such name',
+    'the environment has no such name',
   ])
   const lost = notWhole(egress.classes, mode).map(({ kind, host, text }) => [kind, `\`${host}\``, text])
   const rows = [...absent, ...lost]
-  if (rows.length === 0) return '## Left out here\n\nNothing of policies/agent/egress.yaml.'
-  return `## Left out here
+  if (rows.length === 0)
+    return '## Omitted destinations\n\nNo destination of policies/agent/egress.yaml is omitted.'
+  return `## Omitted destinations
 
-What policies/agent/egress.yaml lists and a name and a port cannot hold, or what has no name here.
+Destinations of policies/agent/egress.yaml that have no name in this environment, or whose limits a rule by name and port
+cannot express.
 
 ${table(['class', 'destination', 'in'], rows)}`
 }
@@ -139,9 +156,9 @@ ${table(['class', 'destination', 'in'], rows)}`
  * Names the rule that opens each pair, so that a reviewer knows what to read. Sources with equal rules share
  * a line.
  */
-function reasons({ stage, evaluator }: World): string {
-  const pairs = sourcesOf(stage.actors).flatMap((from) =>
-    stage.actors
+function reasons({ topology, evaluator }: World): string {
+  const pairs = sourcesOf(topology.endpoints).flatMap((from) =>
+    topology.endpoints
       .filter((to) => to.id !== from.id && !isDouble(to) && (isOurs(from.id) || isOurs(to.id)))
       .map((to) => ({ from, to, ports: evaluator.openPorts(from.end, to.end) })),
   )
@@ -151,20 +168,22 @@ function reasons({ stage, evaluator }: World): string {
   })
   const alike = [...Map.groupBy(rows, ({ row }) => row.join(' | ')).values()]
   const lines = alike.map((group) => [group.map(({ from }) => from).join(', '), ...(group[0]?.row ?? [])])
-  return `## By which rule
+  return `## By rule
 
 ${table(['from', 'to', 'ports', 'leaving', 'entering'], lines)}`
 }
 
 /** A second sandbox of a class exists only as a target for the first. Its own row would be identical. */
-const isDouble = ({ id }: Actor) => id.startsWith('other ') && id !== 'other node'
+const isDouble = ({ id }: Endpoint) => id.startsWith('other ') && id !== 'other node'
 
-const sourcesOf = (actors: readonly Actor[]) =>
-  actors.filter((actor) => SOURCES.includes(actor.id) && !isDouble(actor) && !IMPOSTORS.includes(actor.id))
+const sourcesOf = (endpoints: readonly Endpoint[]) =>
+  endpoints.filter(
+    (endpoint) => SOURCES.includes(endpoint.id) && !isDouble(endpoint) && !LABEL_COPIES.includes(endpoint.id),
+  )
 
 interface Pair {
-  readonly from: Actor
-  readonly to: Actor
+  readonly from: Endpoint
+  readonly to: Endpoint
   readonly ports: PortSet
 }
 
@@ -190,7 +209,7 @@ function held(all: readonly Assertion[]): string {
   })
   return `## Assertions
 
-${table(['what must hold', 'asked', 'broken'], rows)}`
+${table(['assertion', 'checked', 'failed'], rows)}`
 }
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {

@@ -5,13 +5,13 @@ import { createEvaluator } from '../../reachability/evaluate.ts'
 import type { Evaluator, PolicyFault } from '../../reachability/model.ts'
 import type { Environment } from '../environment/schema.ts'
 import type { KubeObject } from '../kube-object.ts'
-import type { Stage } from './stage.ts'
+import type { Topology } from './endpoints.ts'
 
 /** A rendered tree with the evaluators that the assertions query. */
 export interface World {
   readonly environment: Environment
   readonly egress: ResolvedEgress
-  readonly stage: Stage
+  readonly topology: Topology
   readonly objects: readonly KubeObject[]
   readonly evaluator: Evaluator
   /** The same policies without their deny rules. */
@@ -26,26 +26,26 @@ export type WorldOutcome =
 
 export function createWorld(
   objects: readonly KubeObject[],
-  context: Pick<World, 'environment' | 'egress' | 'stage'>,
+  context: Pick<World, 'environment' | 'egress' | 'topology'>,
 ): WorldOutcome {
-  const { environment, stage } = context
-  const rendered = createEvaluator(objects, stage.facts)
+  const { environment, topology } = context
+  const rendered = createEvaluator(objects, topology.facts)
   if (!rendered.ok) return rendered
-  const opened = createEvaluator([...objects, ...broadAllows(environment)], stage.facts)
+  const opened = createEvaluator([...objects, ...broadAllows(environment)], topology.facts)
   if (!opened.ok) return opened
-  const bare = createEvaluator(objects.map(withoutRefusals), stage.facts)
+  const bare = createEvaluator(objects.map(withoutDenyRules), topology.facts)
   if (!bare.ok) return bare
   const evaluators = { evaluator: rendered.evaluator, opened: opened.evaluator, bare: bare.evaluator }
   return { ok: true, world: { ...context, objects, ...evaluators } }
 }
 
-/** Simulates an emergency change: one policy per namespace that allows all traffic in both directions. */
+/** Simulates a policy that an operator adds in an emergency: one per namespace that allows all traffic in both directions. */
 function broadAllows({ slice }: Environment): KubeObject[] {
   const { controlPlane, sandboxes, egress } = names(slice).namespaces
   return [controlPlane, sandboxes, egress].map((namespace) => ({
     apiVersion: 'networking.k8s.io/v1',
     kind: 'NetworkPolicy',
-    metadata: { name: 'in-a-hurry', namespace },
+    metadata: { name: 'broad-allow', namespace },
     spec: { podSelector: {}, policyTypes: ['Ingress', 'Egress'], ingress: [{}], egress: [{}] },
   }))
 }
@@ -54,7 +54,7 @@ function broadAllows({ slice }: Environment): KubeObject[] {
  * A policy with only deny rules still makes its pods default-deny. An empty rule replaces each deny rule to
  * keep that.
  */
-function withoutRefusals(object: KubeObject): KubeObject {
+function withoutDenyRules(object: KubeObject): KubeObject {
   const spec = object['spec']
   if (!isPolicy(object) || typeof spec !== 'object' || spec === null) return object
   const {

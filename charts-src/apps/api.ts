@@ -3,13 +3,13 @@ import { Service, ServiceAccount } from 'cdk8s-plus-28'
 import { CLAIM } from '../../contracts/claim.ts'
 import { names } from '../../contracts/names.ts'
 import { API_PORT } from '../../contracts/ports.ts'
-import { addApiDeployment } from '../constructs/api-deployment.ts'
-import { databaseSetupObjects } from '../constructs/database-setup.ts'
-import { Gateway, HttpRoute, HttpsRedirect } from '../constructs/gateway.ts'
-import { addMonitoring } from '../constructs/monitoring.ts'
-import { addObject } from '../constructs/plain-object.ts'
-import { addRole, type Rule } from '../constructs/role.ts'
+import { ApiDeployment } from '../constructs/api-deployment.ts'
+import { BoundRole, type Rule } from '../constructs/bound-role.ts'
+import { DatabaseSetup } from '../constructs/database-setup.ts'
+import { HttpsGateway, HttpsRedirect, ServiceRoute } from '../constructs/gateway.ts'
+import { Monitoring } from '../constructs/monitoring.ts'
 import type { Environment } from '../environment/schema.ts'
+import { IntOrString, KubeHorizontalPodAutoscalerV2, KubePodDisruptionBudget } from '../imports/k8s.js'
 import { apiHosts, workloads } from '../workloads.ts'
 
 /** Every Kubernetes permission of the API, in the sandbox namespace only. */
@@ -29,35 +29,35 @@ export function addApi(chart: Chart, environment: Environment): void {
   const { slice } = environment
   const { name, namespace } = workloads(slice).api
   new ServiceAccount(chart, 'ServiceAccount', { metadata: { name, namespace }, automountToken: false })
-  addRole(chart, {
+  new BoundRole(chart, 'Role', {
     name,
     namespace: names(slice).namespaces.sandboxes,
     rules: API_RULES,
     account: { name, namespace },
   })
-  for (const object of databaseSetupObjects(environment)) addObject(chart, object)
-  addApiDeployment(chart, environment)
+  new DatabaseSetup(chart, 'DatabaseSetup', { environment })
+  new ApiDeployment(chart, 'Deployment', { environment })
   addScaling(chart, environment)
-  addFrontDoor(chart, environment)
-  addMonitoring(chart, environment)
+  addPublicRoutes(chart, environment)
+  new Monitoring(chart, 'Monitoring', { environment })
 }
 
 function addScaling(chart: Chart, { slice, sizes }: Environment): void {
   const { name, namespace, labels } = workloads(slice).api
-  addObject(chart, {
-    apiVersion: 'policy/v1',
-    kind: 'PodDisruptionBudget',
+  new KubePodDisruptionBudget(chart, 'DisruptionBudget', {
     metadata: { name, namespace },
-    // With one replica, `minAvailable: 1` would block every node upgrade.
-    spec: { maxUnavailable: 1, unhealthyPodEvictionPolicy: 'AlwaysAllow', selector: { matchLabels: labels } },
+    spec: {
+      // With one replica, `minAvailable: 1` would block every node upgrade.
+      maxUnavailable: IntOrString.fromNumber(1),
+      unhealthyPodEvictionPolicy: 'AlwaysAllow',
+      selector: { matchLabels: labels },
+    },
   })
   const { replicas, maxReplicas, cpuTargetPercent } = sizes.api
   if (maxReplicas <= replicas) return
   // Not memory: the memory of the server does not shrink, so the Deployment would stay at its maximum.
   const target = { type: 'Utilization', averageUtilization: cpuTargetPercent }
-  addObject(chart, {
-    apiVersion: 'autoscaling/v2',
-    kind: 'HorizontalPodAutoscaler',
+  new KubeHorizontalPodAutoscalerV2(chart, 'Autoscaler', {
     metadata: { name, namespace },
     spec: {
       scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name },
@@ -68,7 +68,7 @@ function addScaling(chart: Chart, { slice, sizes }: Environment): void {
   })
 }
 
-function addFrontDoor(chart: Chart, { slice, infra }: Environment): void {
+function addPublicRoutes(chart: Chart, { slice, infra }: Environment): void {
   const { api, apiGateway } = workloads(slice)
   const { name, namespace, labels } = api
   const service = new Service(chart, 'Service', {
@@ -77,8 +77,8 @@ function addFrontDoor(chart: Chart, { slice, infra }: Environment): void {
   })
   for (const [label, value] of Object.entries(labels)) service.selectLabel(label, value)
   const hostname = apiHosts(slice, infra.dns).public
-  new Gateway(chart, 'Gateway', { ...apiGateway, settings: infra.gateway, hostname })
-  new HttpRoute(chart, 'Route', {
+  new HttpsGateway(chart, 'Gateway', { ...apiGateway, settings: infra.gateway, hostname })
+  new ServiceRoute(chart, 'Route', {
     name,
     namespace,
     gateway: apiGateway.name,

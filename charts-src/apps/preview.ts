@@ -1,6 +1,6 @@
 import type { Chart } from 'cdk8s'
 import { names } from '../../contracts/names.ts'
-import { Gateway, HttpsRedirect } from '../constructs/gateway.ts'
+import { HttpsGateway, HttpsRedirect } from '../constructs/gateway.ts'
 import type { Environment } from '../environment/schema.ts'
 import { workloads } from '../workloads.ts'
 
@@ -12,7 +12,7 @@ export function addPreview(chart: Chart, { slice, infra }: Environment): void {
   const { previewGateway } = workloads(slice)
   const { sandboxes } = names(slice).namespaces
   const { name, namespace } = previewGateway
-  new Gateway(chart, 'Gateway', {
+  new HttpsGateway(chart, 'Gateway', {
     name,
     namespace,
     settings: infra.gateway,

@@ -1,9 +1,9 @@
 import type { Chart } from 'cdk8s'
 import { ConfigMap, ServiceAccount } from 'cdk8s-plus-28'
 import { EXECUTOR_KEYS, names, SandboxKind } from '../../contracts/names.ts'
-import { SandboxTemplate, SandboxWarmPool } from '../constructs/agent-sandbox.ts'
 import { mib } from '../constructs/quantities.ts'
 import { sandboxPodSpec, WORKSPACE_VOLUME } from '../constructs/sandbox-pod.ts'
+import { SandboxPool } from '../constructs/sandbox-pool.ts'
 import type { Environment } from '../environment/schema.ts'
 import { clusterNames, workloads } from '../workloads.ts'
 
@@ -26,22 +26,19 @@ function addPool(chart: Chart, environment: Environment, kind: SandboxKind): voi
   const { slice, sizes } = environment
   const { workspace, [kind]: size } = sizes.sandboxes
   const { pool, namespaces } = names(slice)
-  const named = { name: pool(kind), namespace: namespaces.sandboxes }
-  new SandboxTemplate(chart, `${kind}-template`, {
-    ...named,
+  new SandboxPool(chart, kind, {
+    name: pool(kind),
+    namespace: namespaces.sandboxes,
     podLabels: workloads(slice).sandbox(kind).labels,
     podSpec: sandboxPodSpec(environment, kind),
-    ...(workspace === 'volume' && {
-      volume: {
-        name: WORKSPACE_VOLUME,
-        storageClassName: clusterNames().workspaceStorage,
-        size: mib(size.volumes.workspaceMib),
-      },
-    }),
-  })
-  new SandboxWarmPool(chart, `${kind}-pool`, {
-    ...named,
-    template: named.name,
-    ...(size.warm.owner === 'tree' && { replicas: size.warm.replicas }),
+    volume:
+      workspace === 'volume'
+        ? {
+            name: WORKSPACE_VOLUME,
+            storageClassName: clusterNames().workspaceStorage,
+            size: mib(size.volumes.workspaceMib),
+          }
+        : undefined,
+    replicas: size.warm.owner === 'tree' ? size.warm.replicas : undefined,
   })
 }

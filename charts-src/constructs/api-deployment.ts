@@ -1,26 +1,20 @@
-import { Duration, JsonPatch } from 'cdk8s'
-import {
-  Capability,
-  type ContainerProps,
-  Deployment,
-  DeploymentStrategy,
-  EnvValue,
-  ImagePullPolicy,
-  LabelSelector,
-  PercentOrAbsolute,
-  Probe,
-  SeccompProfileType,
-  ServiceAccount,
-} from 'cdk8s-plus-28'
-import type { Construct } from 'constructs'
+import { Construct } from 'constructs'
 import { names } from '../../contracts/names.ts'
 import { API_PORT, METRICS_PORT } from '../../contracts/ports.ts'
 import { API_ROUTES } from '../../contracts/routes.ts'
 import type { Environment } from '../environment/schema.ts'
+import {
+  type Container,
+  IntOrString,
+  KubeDeployment,
+  type PodSpec,
+  type Probe,
+  type TopologySpreadConstraint,
+  type Volume,
+  type VolumeMount,
+} from '../imports/k8s.js'
 import { clusterNames, workloads } from '../workloads.ts'
 import { API_KEYS_FOLDER, API_STATE_FOLDER, apiEnv } from './api-env.ts'
-import { draft } from './draft.ts'
-import { addObject } from './plain-object.ts'
 import { containerResources, mib } from './quantities.ts'
 import { exchangeToken } from './token-volumes.ts'
 
@@ -31,118 +25,127 @@ const GRACE_SECONDS = 120
 /** Time for every proxy to learn that the pod is terminating. */
 const DRAIN_SECONDS = 5
 
+export interface ApiDeploymentProps {
+  readonly environment: Environment
+}
+
 /**
  * The API Deployment. It rolls without downtime, spreads over nodes and zones, and is the only workload with
  * a Kubernetes API credential.
  */
-export function addApiDeployment(scope: Construct, environment: Environment): void {
-  addObject(
-    scope,
-    draft((chart) => modelDeployment(chart, environment), completions(environment)),
-  )
-}
-
-function modelDeployment(scope: Construct, environment: Environment): void {
-  const { slice, sizes } = environment
-  const { name, namespace, labels } = workloads(slice).api
-  const deployment = new Deployment(scope, 'Deployment', {
-    metadata: { name, namespace },
-    podMetadata: { labels: { ...labels } },
-    select: false,
-    replicas: sizes.api.replicas,
-    strategy: DeploymentStrategy.rollingUpdate({
-      maxSurge: PercentOrAbsolute.absolute(1),
-      maxUnavailable: PercentOrAbsolute.absolute(0),
-    }),
-    serviceAccount: ServiceAccount.fromServiceAccountName(scope, 'Account', name),
-    automountServiceAccountToken: true,
-    terminationGracePeriod: Duration.seconds(GRACE_SECONDS),
-    securityContext: { user: USER, group: GROUP, fsGroup: GROUP, ensureNonRoot: true },
-    containers: [container(environment)],
-  })
-  // cdk8s-plus would select by a hash of the construct path, and a Deployment's selector is immutable.
-  deployment.select(LabelSelector.of({ labels: { ...labels } }))
-}
-
-function container(environment: Environment): ContainerProps {
-  const { images } = environment
-  const probe = (path: string, seconds: number, failureThreshold: number) =>
-    Probe.fromHttpGet(path, { port: API_PORT, periodSeconds: Duration.seconds(seconds), failureThreshold })
-  const env = apiEnv(environment)
-  return {
-    name: 'api',
-    image: images.api,
-    imagePullPolicy: ImagePullPolicy.IF_NOT_PRESENT,
-    ports: [
-      { name: 'http', number: API_PORT },
-      { name: 'metrics', number: METRICS_PORT },
-    ],
-    envVariables: Object.fromEntries(
-      Object.entries(env).map(([name, value]) => [name, EnvValue.fromValue(value)]),
-    ),
-    securityContext: {
-      user: USER,
-      group: GROUP,
-      ensureNonRoot: true,
-      readOnlyRootFilesystem: true,
-      allowPrivilegeEscalation: false,
-      capabilities: { drop: [Capability.ALL] },
-      seccompProfile: { type: SeccompProfileType.RUNTIME_DEFAULT },
-    },
-    startup: probe(API_ROUTES.healthz, 1, 60),
-    readiness: probe(API_ROUTES.readyz, 5, 3),
-    liveness: probe(API_ROUTES.healthz, 10, 6),
+export class ApiDeployment extends Construct {
+  constructor(scope: Construct, id: string, { environment }: ApiDeploymentProps) {
+    super(scope, id)
+    const { slice, sizes } = environment
+    const { name, namespace, labels } = workloads(slice).api
+    const isScaled = sizes.api.maxReplicas > sizes.api.replicas
+    new KubeDeployment(this, 'Resource', {
+      metadata: { name, namespace },
+      spec: {
+        minReadySeconds: 0,
+        progressDeadlineSeconds: 600,
+        // The autoscaler owns the number of replicas; a number in the tree would reset it at each sync.
+        replicas: isScaled ? undefined : sizes.api.replicas,
+        selector: { matchLabels: labels },
+        strategy: {
+          type: 'RollingUpdate',
+          rollingUpdate: { maxSurge: IntOrString.fromNumber(1), maxUnavailable: IntOrString.fromNumber(0) },
+        },
+        template: { metadata: { labels }, spec: podSpec(environment) },
+      },
+    })
   }
 }
 
-/**
- * Fields that cdk8s-plus does not model: projected tokens, the preStop sleep, topology spread, priority
- * class, ephemeral storage below 1 GiB.
- */
-function completions({ slice, infra, sizes }: Environment): JsonPatch[] {
-  const token = infra.azure ? [exchangeToken()] : []
-  const volumes = [
-    { name: 'state', emptyDir: { sizeLimit: mib(sizes.api.container.ephemeralMib) } },
-    { name: 'tmp', emptyDir: { sizeLimit: mib(sizes.api.container.ephemeralMib) } },
-    ...(infra.azure ? [] : [keysVolume(slice)]),
-    ...token.map(({ volume }) => volume),
-  ]
-  const volumeMounts = [
-    { name: 'state', mountPath: API_STATE_FOLDER },
-    { name: 'tmp', mountPath: '/tmp' },
-    ...(infra.azure ? [] : [{ name: KEYS_VOLUME, mountPath: API_KEYS_FOLDER, readOnly: true }]),
-    ...token.map(({ mount }) => mount),
-  ]
-  const pod = '/spec/template/spec'
-  const { labels } = workloads(slice).api
-  const isScaled = sizes.api.maxReplicas > sizes.api.replicas
-  return [
-    // The autoscaler owns the number of replicas; a number in the tree would reset it at each sync.
-    ...(isScaled ? [JsonPatch.remove('/spec/replicas')] : []),
-    // A hash of the construct path. It would roll the Deployment whenever that path changes.
-    JsonPatch.remove('/spec/template/metadata/labels/cdk8s.io~1metadata.addr'),
-    JsonPatch.add(`${pod}/priorityClassName`, clusterNames().priorityClasses.controlPlane),
-    JsonPatch.add(`${pod}/enableServiceLinks`, false),
-    JsonPatch.add(`${pod}/securityContext/seccompProfile`, { type: 'RuntimeDefault' }),
-    JsonPatch.add(`${pod}/topologySpreadConstraints`, [
+function podSpec(environment: Environment): PodSpec {
+  const { name, labels } = workloads(environment.slice).api
+  return {
+    serviceAccountName: name,
+    automountServiceAccountToken: true,
+    enableServiceLinks: false,
+    dnsPolicy: 'ClusterFirst',
+    hostNetwork: false,
+    restartPolicy: 'Always',
+    setHostnameAsFqdn: false,
+    terminationGracePeriodSeconds: GRACE_SECONDS,
+    priorityClassName: clusterNames().priorityClasses.controlPlane,
+    securityContext: {
+      runAsUser: USER,
+      runAsGroup: GROUP,
+      fsGroup: GROUP,
+      fsGroupChangePolicy: 'Always',
+      runAsNonRoot: true,
+      seccompProfile: { type: 'RuntimeDefault' },
+    },
+    topologySpreadConstraints: [
       spread('kubernetes.io/hostname', labels),
       spread('topology.kubernetes.io/zone', labels),
-    ]),
-    JsonPatch.add(`${pod}/volumes`, volumes),
-    // cdk8s-plus can only express ephemeral storage in whole GiB.
-    JsonPatch.add(`${pod}/containers/0/resources`, containerResources(sizes.api.container)),
-    JsonPatch.add(`${pod}/containers/0/volumeMounts`, volumeMounts),
-    JsonPatch.add(`${pod}/containers/0/lifecycle`, { preStop: { sleep: { seconds: DRAIN_SECONDS } } }),
-  ]
+    ],
+    containers: [container(environment)],
+    volumes: volumes(environment),
+  }
+}
+
+function container(environment: Environment): Container {
+  const { images, sizes } = environment
+  const env = Object.entries(apiEnv(environment)).map(([name, value]) => ({ name, value }))
+  return {
+    name: 'api',
+    image: images.api,
+    imagePullPolicy: 'IfNotPresent',
+    ports: [
+      { name: 'http', containerPort: API_PORT },
+      { name: 'metrics', containerPort: METRICS_PORT },
+    ],
+    env,
+    resources: containerResources(sizes.api.container),
+    securityContext: {
+      runAsUser: USER,
+      runAsGroup: GROUP,
+      runAsNonRoot: true,
+      privileged: false,
+      readOnlyRootFilesystem: true,
+      allowPrivilegeEscalation: false,
+      capabilities: { drop: ['ALL'] },
+      seccompProfile: { type: 'RuntimeDefault' },
+    },
+    startupProbe: probe(API_ROUTES.healthz, 1, 60),
+    readinessProbe: probe(API_ROUTES.readyz, 5, 3),
+    livenessProbe: probe(API_ROUTES.healthz, 10, 6),
+    lifecycle: { preStop: { sleep: { seconds: DRAIN_SECONDS } } },
+    volumeMounts: volumeMounts(environment),
+  }
+}
+
+function probe(path: string, periodSeconds: number, failureThreshold: number): Probe {
+  const port = IntOrString.fromNumber(API_PORT)
+  return { httpGet: { path, port, scheme: 'HTTP' }, periodSeconds, failureThreshold }
 }
 
 const KEYS_VOLUME = 'keys'
 
-/** Without a vault another tool creates the Secret of this name: the tree contains no Secret. */
-function keysVolume(slice: Environment['slice']) {
-  return { name: KEYS_VOLUME, secret: { secretName: names(slice).keysSecret, defaultMode: 0o440 } }
+function volumes({ slice, infra, sizes }: Environment): Volume[] {
+  const sizeLimit = mib(sizes.api.container.ephemeralMib)
+  // Without a vault another tool creates the Secret of this name: the tree contains no Secret.
+  const keys = { name: KEYS_VOLUME, secret: { secretName: names(slice).keysSecret, defaultMode: 0o440 } }
+  return [
+    { name: 'state', emptyDir: { sizeLimit } },
+    { name: 'tmp', emptyDir: { sizeLimit } },
+    infra.azure ? exchangeToken().volume : keys,
+  ]
 }
 
-function spread(topologyKey: string, matchLabels: Readonly<Record<string, string>>) {
+function volumeMounts({ infra }: Environment): VolumeMount[] {
+  return [
+    { name: 'state', mountPath: API_STATE_FOLDER },
+    { name: 'tmp', mountPath: '/tmp' },
+    infra.azure ? exchangeToken().mount : { name: KEYS_VOLUME, mountPath: API_KEYS_FOLDER, readOnly: true },
+  ]
+}
+
+function spread(
+  topologyKey: string,
+  matchLabels: Readonly<Record<string, string>>,
+): TopologySpreadConstraint {
   return { maxSkew: 1, topologyKey, whenUnsatisfiable: 'ScheduleAnyway', labelSelector: { matchLabels } }
 }

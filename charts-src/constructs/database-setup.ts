@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto'
+import { ServiceAccount } from 'cdk8s-plus-28'
+import { Construct } from 'constructs'
 import { type DatabaseSetupEnv, MAINTENANCE_DATABASE } from '../../contracts/database-setup-env.ts'
 import { names } from '../../contracts/names.ts'
 import { DATABASE_SETUP_SIZE } from '../environment/pod-needs.ts'
 import type { Environment } from '../environment/schema.ts'
-import type { KubeObject } from '../kube-object.ts'
+import { type JobSpec, KubeJob, Quantity } from '../imports/k8s.js'
 import { clusterNames, workloads } from '../workloads.ts'
 import { azureLogin } from './api-env.ts'
 import { toEnvVars } from './env-vars.ts'
@@ -17,27 +19,31 @@ const TRIES = 8
 const DEADLINE_SECONDS = 1800
 const PROGRAM = ['/usr/local/bin/node', '/opt/agentweaver/api/database-setup.mjs']
 
+export interface DatabaseSetupProps {
+  readonly environment: Environment
+}
+
 /**
  * The Job that creates the API's database role before the API is applied. A Job is immutable, so its name
  * ends with a hash of its spec: a changed image or setting renders a new Job, and the GitOps controller
  * prunes the old one.
  * Rendered only on Azure and not in previews. Elsewhere an operator creates the role (docs/deployment.md).
  */
-export function databaseSetupObjects(environment: Environment): KubeObject[] {
-  const env = setupEnv(environment)
-  if (env === undefined) return []
-  const { name, namespace } = workloads(environment.slice).databaseSetup
-  const spec = jobSpec(environment, env)
-  const hash = createHash('sha256').update(JSON.stringify(spec)).digest('hex').slice(0, 8)
-  return [
-    {
-      apiVersion: 'v1',
-      kind: 'ServiceAccount',
-      metadata: { name, namespace },
-      automountServiceAccountToken: false,
-    },
-    { apiVersion: 'batch/v1', kind: 'Job', metadata: { name: `${name}-${hash}`, namespace }, spec },
-  ]
+export class DatabaseSetup extends Construct {
+  constructor(scope: Construct, id: string, { environment }: DatabaseSetupProps) {
+    super(scope, id)
+    const env = setupEnv(environment)
+    if (env === undefined) return
+    const { name, namespace } = workloads(environment.slice).databaseSetup
+    new ServiceAccount(this, 'ServiceAccount', { metadata: { name, namespace }, automountToken: false })
+    const spec = jobSpec(environment, env)
+    new KubeJob(this, 'Job', { metadata: { name: `${name}-${hashOf(spec)}`, namespace }, spec })
+  }
+}
+
+function hashOf(spec: JobSpec): string {
+  const text = JSON.stringify(spec, (_, value) => (value instanceof Quantity ? value.value : value))
+  return createHash('sha256').update(text).digest('hex').slice(0, 8)
 }
 
 type SetupEnv = Record<keyof DatabaseSetupEnv, string>
@@ -58,7 +64,7 @@ function setupEnv({ infra, slice }: Environment): SetupEnv | undefined {
   }
 }
 
-function jobSpec({ images, slice }: Environment, env: SetupEnv) {
+function jobSpec({ images, slice }: Environment, env: SetupEnv): JobSpec {
   const { name, labels } = workloads(slice).databaseSetup
   const token = exchangeToken()
   return {
@@ -84,7 +90,7 @@ function jobSpec({ images, slice }: Environment, env: SetupEnv) {
             name: 'database-setup',
             image: images.api,
             imagePullPolicy: 'IfNotPresent',
-            command: PROGRAM,
+            command: [...PROGRAM],
             env: toEnvVars<keyof DatabaseSetupEnv>(env),
             resources: containerResources(DATABASE_SETUP_SIZE),
             securityContext: {

@@ -1,8 +1,4 @@
-export interface EnvVar {
-  readonly name: string
-  readonly value?: string
-  readonly valueFrom?: Readonly<Record<string, unknown>>
-}
+import type { EnvVar } from '../imports/k8s.js'
 
 /** Values keyed by the variables of a contract. `pod` names a field that the kubelet fills in. */
 export type EnvValues<Key extends string> = Partial<Record<Key, string | { readonly pod: string }>>

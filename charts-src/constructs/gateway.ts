@@ -1,15 +1,18 @@
-import { ApiObject } from 'cdk8s'
-import type { Construct } from 'constructs'
+import { Construct } from 'constructs'
 import type { Environment } from '../environment/schema.ts'
-
-const API_VERSION = 'gateway.networking.k8s.io/v1'
+import {
+  Gateway,
+  type GatewaySpecListenersTls,
+  HttpRoute,
+  type HttpRouteSpecParentRefs,
+} from '../imports/gateway-api.js'
 
 interface Named {
   readonly name: string
   readonly namespace: string
 }
 
-export interface GatewayProps extends Named {
+export interface HttpsGatewayProps extends Named {
   readonly settings: Environment['infra']['gateway']
   /** The host name, or one-label wildcard, that this Gateway serves. */
   readonly hostname: string
@@ -18,14 +21,13 @@ export interface GatewayProps extends Named {
 }
 
 /** A Gateway that serves HTTPS only. Its HTTP listener exists for the redirect. */
-export class Gateway extends ApiObject {
-  constructor(scope: Construct, id: string, props: GatewayProps) {
+export class HttpsGateway extends Construct {
+  constructor(scope: Construct, id: string, props: HttpsGatewayProps) {
+    super(scope, id)
     const { name, namespace, settings, hostname, routesFrom } = props
     const matchLabels = { 'kubernetes.io/metadata.name': routesFrom ?? namespace }
-    const routes = { kinds: [{ group: 'gateway.networking.k8s.io', kind: 'HTTPRoute' }] }
-    super(scope, id, {
-      apiVersion: API_VERSION,
-      kind: 'Gateway',
+    const kinds = [{ group: 'gateway.networking.k8s.io', kind: 'HTTPRoute' }]
+    new Gateway(this, 'Resource', {
       metadata: { name, namespace },
       spec: {
         gatewayClassName: settings.className,
@@ -35,15 +37,15 @@ export class Gateway extends ApiObject {
             hostname,
             port: 443,
             protocol: 'HTTPS',
-            tls: { mode: 'Terminate', ...certificate(settings) },
-            allowedRoutes: { ...routes, namespaces: { from: 'Selector', selector: { matchLabels } } },
+            tls: certificate(settings),
+            allowedRoutes: { kinds, namespaces: { from: 'Selector', selector: { matchLabels } } },
           },
           {
             name: 'http',
             hostname,
             port: 80,
             protocol: 'HTTP',
-            allowedRoutes: { ...routes, namespaces: { from: 'Same' } },
+            allowedRoutes: { kinds, namespaces: { from: 'Same' } },
           },
         ],
       },
@@ -51,28 +53,27 @@ export class Gateway extends ApiObject {
   }
 }
 
-function certificate({ tlsSecret, tlsOptions }: Environment['infra']['gateway']) {
-  if (tlsOptions) return { options: tlsOptions }
-  return { certificateRefs: [{ group: '', kind: 'Secret', name: tlsSecret }] }
+function certificate({ tlsSecret, tlsOptions }: Environment['infra']['gateway']): GatewaySpecListenersTls {
+  if (tlsOptions) return { mode: 'Terminate', options: tlsOptions }
+  return { mode: 'Terminate', certificateRefs: [{ group: '', kind: 'Secret', name: tlsSecret ?? '' }] }
 }
 
 interface RouteProps extends Named {
   readonly gateway: string
 }
 
-export interface HttpRouteProps extends RouteProps {
+export interface ServiceRouteProps extends RouteProps {
   readonly hostname: string
   readonly pathPrefixes: readonly string[]
   readonly backend: { readonly name: string; readonly port: number }
 }
 
 /** The public routes of a Service. No timeout, because an event stream lasts as long as its run. */
-export class HttpRoute extends ApiObject {
-  constructor(scope: Construct, id: string, props: HttpRouteProps) {
+export class ServiceRoute extends Construct {
+  constructor(scope: Construct, id: string, props: ServiceRouteProps) {
+    super(scope, id)
     const { name, namespace, gateway, hostname, pathPrefixes, backend } = props
-    super(scope, id, {
-      apiVersion: API_VERSION,
-      kind: 'HTTPRoute',
+    new HttpRoute(this, 'Resource', {
       metadata: { name, namespace },
       spec: {
         parentRefs: [parent(gateway, 'https')],
@@ -80,7 +81,7 @@ export class HttpRoute extends ApiObject {
         rules: [
           {
             matches: pathPrefixes.map((value) => ({ path: { type: 'PathPrefix', value } })),
-            backendRefs: [{ group: '', kind: 'Service', weight: 1, ...backend }],
+            backendRefs: [{ group: '', kind: 'Service', weight: 1, name: backend.name, port: backend.port }],
             timeouts: { request: '0s', backendRequest: '0s' },
           },
         ],
@@ -90,19 +91,17 @@ export class HttpRoute extends ApiObject {
 }
 
 /** Redirects HTTP to HTTPS for every host name of a Gateway. */
-export class HttpsRedirect extends ApiObject {
+export class HttpsRedirect extends Construct {
   constructor(scope: Construct, id: string, { name, namespace, gateway }: RouteProps) {
-    const requestRedirect = { scheme: 'https', statusCode: 301 }
-    super(scope, id, {
-      apiVersion: API_VERSION,
-      kind: 'HTTPRoute',
+    super(scope, id)
+    new HttpRoute(this, 'Resource', {
       metadata: { name, namespace },
       spec: {
         parentRefs: [parent(gateway, 'http')],
         rules: [
           {
             matches: [{ path: { type: 'PathPrefix', value: '/' } }],
-            filters: [{ type: 'RequestRedirect', requestRedirect }],
+            filters: [{ type: 'RequestRedirect', requestRedirect: { scheme: 'https', statusCode: 301 } }],
           },
         ],
       },
@@ -111,6 +110,6 @@ export class HttpsRedirect extends ApiObject {
 }
 
 /** Lists every field, because defaults that the API server adds would show as a difference at each sync. */
-function parent(name: string, sectionName: string) {
+function parent(name: string, sectionName: string): HttpRouteSpecParentRefs {
   return { group: 'gateway.networking.k8s.io', kind: 'Gateway', name, sectionName }
 }

@@ -4,7 +4,8 @@ import { IDENTITY_TOKEN, POD_HOMES } from '../../contracts/pod.ts'
 import { AGENT_HOST_PORT, EGRESS_PROXY_PORT } from '../../contracts/ports.ts'
 import type { PodRunnerEnv } from '../../contracts/runner-env.ts'
 import type { Environment } from '../environment/schema.ts'
-import { type EnvVar, toEnvVars } from './env-vars.ts'
+import type { EnvVar } from '../imports/k8s.js'
+import { toEnvVars } from './env-vars.ts'
 import { EXCHANGE_TOKEN } from './token-volumes.ts'
 
 /** Contains no data of a run. A run's data arrives through `/configure`. */

@@ -5,9 +5,17 @@ import { AGENT_HOST_PORT } from '../../contracts/ports.ts'
 import { AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
 import { ephemeralLimits } from '../environment/pod-needs.ts'
 import type { Environment } from '../environment/schema.ts'
+import {
+  IntOrString,
+  type NodeSelectorTerm,
+  type Probe,
+  type SecurityContext,
+  type Volume,
+} from '../imports/k8s.js'
 import { clusterNames } from '../workloads.ts'
 import { containerResources, mib } from './quantities.ts'
 import { agentHostEnv, toolboxEnv } from './sandbox-env.ts'
+import type { PodSpec } from './sandbox-pool.ts'
 import { exchangeToken, identityToken } from './token-volumes.ts'
 
 /** Short, because the API deletes a pod only after it needs nothing more from it. */
@@ -20,7 +28,7 @@ export const WORKSPACE_VOLUME = 'workspace'
  * The sandbox pod: two containers under two users that share only the network. `agent-host` holds the
  * credentials and no workspace; `toolbox` holds the workspace and no credentials.
  */
-export function sandboxPodSpec(environment: Environment, kind: SandboxKind) {
+export function sandboxPodSpec(environment: Environment, kind: SandboxKind): PodSpec {
   const { serviceAccounts } = names(environment.slice)
   return {
     ...placement(environment),
@@ -32,8 +40,8 @@ export function sandboxPodSpec(environment: Environment, kind: SandboxKind) {
     restartPolicy: 'Never',
     terminationGracePeriodSeconds: GRACE_SECONDS,
     hostNetwork: false,
-    hostPID: false,
-    hostIPC: false,
+    hostPid: false,
+    hostIpc: false,
     shareProcessNamespace: false,
     ...resolution(environment),
     // No group here: containerd rejects a pod-level group without a user, and each container sets its own.
@@ -53,12 +61,16 @@ export function sandboxPodSpec(environment: Environment, kind: SandboxKind) {
  * Required, not preferred: without a matching node the pod stays pending instead of running with weaker
  * isolation.
  */
-function placement({ isolation }: Environment) {
+function placement({
+  isolation,
+}: Environment): Pick<PodSpec, 'runtimeClassName' | 'affinity' | 'tolerations'> {
   if (isolation === 'none') return {}
   const runtimeClassName = RUNTIME_CLASSES[isolation].name
   if (isolation === 'gvisor') return { runtimeClassName }
   const { key, value } = KATA_NODE_LABEL
-  const nodeSelectorTerms = [{ matchExpressions: [{ key, operator: 'In', values: [value] }] }]
+  const nodeSelectorTerms: NodeSelectorTerm[] = [
+    { matchExpressions: [{ key, operator: 'In', values: [value] }] },
+  ]
   return {
     runtimeClassName,
     affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } },
@@ -70,14 +82,14 @@ function placement({ isolation }: Environment) {
  * DNS is available only where FQDN rules filter it. `ndots: 1` prevents search domains: they would turn each
  * allowed name into several names that the rules reject.
  */
-function resolution({ egress }: Environment) {
+function resolution({ egress }: Environment): Pick<PodSpec, 'dnsPolicy' | 'dnsConfig'> {
   if (egress.mode === 'fqdn') {
     return { dnsPolicy: 'ClusterFirst', dnsConfig: { options: [{ name: 'ndots', value: '1' }] } }
   }
   return { dnsPolicy: 'None', dnsConfig: { nameservers: ['127.0.0.1'] } }
 }
 
-function securityContext(runAsUser: number) {
+function securityContext(runAsUser: number): SecurityContext {
   return {
     runAsUser,
     runAsGroup: POD_USERS.group,
@@ -90,7 +102,9 @@ function securityContext(runAsUser: number) {
   }
 }
 
-function agentHost(environment: Environment, kind: SandboxKind) {
+type Container = PodSpec['containers'][number]
+
+function agentHost(environment: Environment, kind: SandboxKind): Container {
   const { images, sizes } = environment
   const pool = sizes.sandboxes[kind]
   const ephemeralMib = ephemeralLimits(pool, sizes.sandboxes.workspace).agentHost
@@ -114,10 +128,10 @@ function agentHost(environment: Environment, kind: SandboxKind) {
 }
 
 /** The endpoint covers both runners: 503 until both are connected, then 200, also during configuration. */
-function probes() {
-  const httpGet = { path: AGENT_HOST_ROUTES.healthz, port: AGENT_HOST_PORT, scheme: 'HTTP' }
-  const probe = (periodSeconds: number, failureThreshold: number) => ({
-    httpGet,
+function probes(): Pick<Container, 'startupProbe' | 'readinessProbe' | 'livenessProbe'> {
+  const port = IntOrString.fromNumber(AGENT_HOST_PORT)
+  const probe = (periodSeconds: number, failureThreshold: number): Probe => ({
+    httpGet: { path: AGENT_HOST_ROUTES.healthz, port, scheme: 'HTTP' },
     periodSeconds,
     failureThreshold,
     successThreshold: 1,
@@ -131,7 +145,7 @@ function probes() {
   }
 }
 
-function toolbox(environment: Environment, kind: SandboxKind) {
+function toolbox(environment: Environment, kind: SandboxKind): Container {
   const { images, sizes } = environment
   const pool = sizes.sandboxes[kind]
   const ephemeralMib = ephemeralLimits(pool, sizes.sandboxes.workspace).toolbox
@@ -156,10 +170,10 @@ function tokens({ infra }: Environment, kind: SandboxKind) {
   return [identityToken(), ...(kind === 'agent' && infra.azure ? [exchangeToken()] : [])]
 }
 
-function volumes(environment: Environment, kind: SandboxKind) {
+function volumes(environment: Environment, kind: SandboxKind): Volume[] {
   const { workspace, [kind]: pool } = environment.sizes.sandboxes
   const { tmpMib, homeMib, workspaceMib } = pool.volumes
-  const folder = (name: string, sizeMib: number) => ({ name, emptyDir: { sizeLimit: mib(sizeMib) } })
+  const folder = (name: string, sizeMib: number): Volume => ({ name, emptyDir: { sizeLimit: mib(sizeMib) } })
   const keys = { name: names(environment.slice).executorKeys, defaultMode: 0o444 }
   return [
     folder('agent-host-home', homeMib),

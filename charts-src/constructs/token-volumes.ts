@@ -1,5 +1,6 @@
 import { IDENTITY_AUDIENCE } from '../../contracts/configure.ts'
 import { IDENTITY_TOKEN } from '../../contracts/pod.ts'
+import type { Volume, VolumeMount } from '../imports/k8s.js'
 
 /** The audience that Entra accepts in a token exchange. */
 export const EXCHANGE_AUDIENCE = 'api://AzureADTokenExchange'
@@ -20,8 +21,8 @@ export const EXCHANGE_TOKEN = {
 const IDENTITY = { ...IDENTITY_TOKEN, audience: IDENTITY_AUDIENCE } as const
 
 export interface MountedToken {
-  readonly volume: { readonly name: string; readonly projected: unknown }
-  readonly mount: { readonly name: string; readonly mountPath: string; readonly readOnly: true }
+  readonly volume: Volume
+  readonly mount: VolumeMount
 }
 
 export const exchangeToken = () => mountedToken('azure-token', EXCHANGE_TOKEN)

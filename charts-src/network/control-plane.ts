@@ -1,25 +1,24 @@
+import type { Construct } from 'constructs'
 import { CLASS_LABEL } from '../../contracts/labels.ts'
 import { names, SandboxKind } from '../../contracts/names.ts'
 import { AGENT_HOST_PORT, API_PORT, METRICS_PORT } from '../../contracts/ports.ts'
 import type { Environment } from '../environment/schema.ts'
-import type { KubeObject } from '../kube-object.ts'
+import type { NetworkPolicyPeer } from '../imports/k8s.js'
 import { workloads } from '../workloads.ts'
 import { METADATA_RANGES } from './forbidden.ts'
 import { egressToNames } from './names-egress.ts'
-import { ciliumPolicy, namespacePeer, networkPolicy, podPeer, tcp, tcpPorts } from './policy-objects.ts'
+import { addCiliumPolicy, addNetworkPolicy, namespacePeer, podPeer, tcp, tcpPorts } from './policy-objects.ts'
 import { previewPorts } from './sandboxes.ts'
 
 const HTTPS = 443
 
 /** Policies of the control-plane namespace, in addition to its default deny. */
-export function controlPlanePolicies(environment: Environment): KubeObject[] {
-  return [
-    apiIngress(environment),
-    apiToSandboxes(environment),
-    apiEgress(environment),
-    ...databaseSetupEgress(environment),
-    ...gateways(environment),
-  ]
+export function addControlPlanePolicies(scope: Construct, environment: Environment): void {
+  addApiIngress(scope, environment)
+  addApiToSandboxes(scope, environment)
+  addApiEgress(scope, environment)
+  addDatabaseSetupEgress(scope, environment)
+  addGateways(scope, environment)
 }
 
 const placed = ({ slice }: Environment, name: string) => ({
@@ -28,9 +27,9 @@ const placed = ({ slice }: Environment, name: string) => ({
   name,
 })
 
-function apiIngress(environment: Environment): KubeObject {
+function addApiIngress(scope: Construct, environment: Environment): void {
   const { api, apiGateway } = workloads(environment.slice)
-  return networkPolicy(placed(environment, 'api-ingress'), {
+  addNetworkPolicy(scope, placed(environment, 'api-ingress'), {
     podSelector: { matchLabels: api.labels },
     ingress: [
       { from: [podPeer(apiGateway)], ports: [tcp(API_PORT)] },
@@ -40,7 +39,7 @@ function apiIngress(environment: Environment): KubeObject {
 }
 
 /** Sandboxes of both classes as a peer. */
-function everySandbox({ slice }: Environment) {
+function everySandbox({ slice }: Environment): NetworkPolicyPeer {
   return {
     ...namespacePeer(names(slice).namespaces.sandboxes),
     podSelector: {
@@ -49,8 +48,8 @@ function everySandbox({ slice }: Environment) {
   }
 }
 
-function apiToSandboxes(environment: Environment): KubeObject {
-  return networkPolicy(placed(environment, 'api-to-sandboxes'), {
+function addApiToSandboxes(scope: Construct, environment: Environment): void {
+  addNetworkPolicy(scope, placed(environment, 'api-to-sandboxes'), {
     podSelector: { matchLabels: workloads(environment.slice).api.labels },
     egress: [{ to: [everySandbox(environment)], ports: [tcp(AGENT_HOST_PORT)] }],
   })
@@ -60,42 +59,41 @@ function apiToSandboxes(environment: Environment): KubeObject {
  * The API server is allowed as an entity, because its address may be a node's; the database by range;
  * everything else by name.
  */
-function apiEgress(environment: Environment): KubeObject {
+function addApiEgress(scope: Construct, environment: Environment): void {
   const { apiServer, database, azure } = environment.infra
   const hosts = azure ? [azure.loginHost, azure.vaults.controlPlane.host, azure.vaults.userTokens.host] : []
-  return ciliumPolicy(placed(environment, 'api-egress'), {
+  addCiliumPolicy(scope, placed(environment, 'api-egress'), {
     endpointSelector: { matchLabels: workloads(environment.slice).api.labels },
     egress: [
       { toEntities: ['kube-apiserver'], toPorts: [tcpPorts(apiServer.port)] },
-      { toCIDRSet: [{ cidr: database.cidr }], toPorts: [tcpPorts(database.port)] },
+      { toCidrSet: [{ cidr: database.cidr }], toPorts: [tcpPorts(database.port)] },
       ...egressToNames(environment.slice, [
         { hosts, ports: [HTTPS] },
         { hosts: [database.host], ports: [] },
       ]),
     ],
-    egressDeny: [{ toCIDRSet: METADATA_RANGES.map((cidr) => ({ cidr })) }],
+    egressDeny: [{ toCidrSet: METADATA_RANGES.map((cidr) => ({ cidr })) }],
   })
 }
 
 /** The setup Job may reach the database, and the login host for its token. Nothing may connect to it. */
-function databaseSetupEgress(environment: Environment): KubeObject[] {
+function addDatabaseSetupEgress(scope: Construct, environment: Environment): void {
   const { database, azure } = environment.infra
-  if (azure?.databaseSetup === undefined) return []
-  const policy = ciliumPolicy(placed(environment, 'database-setup-egress'), {
+  if (azure?.databaseSetup === undefined) return
+  addCiliumPolicy(scope, placed(environment, 'database-setup-egress'), {
     endpointSelector: { matchLabels: workloads(environment.slice).databaseSetup.labels },
     egress: [
-      { toCIDRSet: [{ cidr: database.cidr }], toPorts: [tcpPorts(database.port)] },
+      { toCidrSet: [{ cidr: database.cidr }], toPorts: [tcpPorts(database.port)] },
       ...egressToNames(environment.slice, [
         { hosts: [azure.loginHost], ports: [HTTPS] },
         { hosts: [database.host], ports: [] },
       ]),
     ],
-    egressDeny: [{ toCIDRSet: METADATA_RANGES.map((cidr) => ({ cidr })) }],
+    egressDeny: [{ toCidrSet: METADATA_RANGES.map((cidr) => ({ cidr })) }],
   })
-  return [policy]
 }
 
-function gateways(environment: Environment): KubeObject[] {
+function addGateways(scope: Construct, environment: Environment): void {
   const { api, apiGateway, previewGateway } = workloads(environment.slice)
   const { podPorts } = environment.infra.gateway
   const behind = [
@@ -110,15 +108,15 @@ function gateways(environment: Environment): KubeObject[] {
       to: { to: [everySandbox(environment)], ports: previewPorts() },
     },
   ]
-  return behind.flatMap(({ gateway, name, to }) => [
-    networkPolicy(placed(environment, name), {
+  for (const { gateway, name, to } of behind) {
+    addNetworkPolicy(scope, placed(environment, name), {
       podSelector: { matchLabels: gateway.labels },
       // Accepts connections from everywhere. The API authenticates each request.
       ingress: [{ ports: podPorts.map(tcp) }],
       egress: [to],
-    }),
-    gatewayConfiguration(environment, `${name}-configuration`, gateway.labels),
-  ])
+    })
+    addGatewayConfiguration(scope, environment, { name: `${name}-configuration`, labels: gateway.labels })
+  }
 }
 
 /**
@@ -126,11 +124,11 @@ function gateways(environment: Environment): KubeObject[] {
  * search domains to a name with few dots. Some resolvers stop their search when such a lookup is refused, so
  * those lookups are allowed too.
  */
-function gatewayConfiguration(
+function addGatewayConfiguration(
+  scope: Construct,
   environment: Environment,
-  name: string,
-  labels: Readonly<Record<string, string>>,
-): KubeObject {
+  { name, labels }: { readonly name: string; readonly labels: Readonly<Record<string, string>> },
+): void {
   const { namespace, port } = environment.infra.gateway.controller
   const service = `*.${namespace}.svc`
   const hosts = [
@@ -139,7 +137,7 @@ function gatewayConfiguration(
     `${service}.*.svc.cluster.local`,
     `${service}.svc.cluster.local`,
   ]
-  return ciliumPolicy(placed(environment, name), {
+  addCiliumPolicy(scope, placed(environment, name), {
     endpointSelector: { matchLabels: labels },
     egress: [
       {
@@ -148,6 +146,6 @@ function gatewayConfiguration(
       },
       ...egressToNames(environment.slice, [{ hosts, ports: [] }]),
     ],
-    egressDeny: [{ toCIDRSet: METADATA_RANGES.map((cidr) => ({ cidr })) }],
+    egressDeny: [{ toCidrSet: METADATA_RANGES.map((cidr) => ({ cidr })) }],
   })
 }

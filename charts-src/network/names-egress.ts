@@ -1,4 +1,8 @@
 import type { Slice } from '../../contracts/names.ts'
+import type {
+  CiliumNetworkPolicySpecEgress,
+  CiliumNetworkPolicySpecEgressToFqdNs,
+} from '../imports/cilium.js'
 import { workloads } from '../workloads.ts'
 import { endpoint, tcpPorts } from './policy-objects.ts'
 
@@ -13,7 +17,10 @@ export interface NamesAtPorts {
  * the resolved addresses. Without the lookup rule Cilium learns no addresses. A `*` in it would allow DNS
  * exfiltration.
  */
-export function egressToNames(slice: Slice, groups: readonly NamesAtPorts[]): object[] {
+export function egressToNames(
+  slice: Slice,
+  groups: readonly NamesAtPorts[],
+): CiliumNetworkPolicySpecEgress[] {
   const connections = groups.filter(({ hosts }) => hosts.length > 0)
   const lookedUp = unique(groups.flatMap(({ hosts }) => hosts))
   if (lookedUp.length === 0) return []
@@ -21,14 +28,16 @@ export function egressToNames(slice: Slice, groups: readonly NamesAtPorts[]): ob
     lookups(slice, lookedUp),
     ...connections
       .filter(({ ports }) => ports.length > 0)
-      .map(({ hosts, ports }) => ({
-        toFQDNs: unique(hosts).map(nameSelector),
-        toPorts: [tcpPorts(...ports)],
-      })),
+      .map(({ hosts, ports }) => toNames(unique(hosts), ports)),
   ]
 }
 
-const lookups = (slice: Slice, hosts: readonly string[]) => ({
+const toNames = (hosts: readonly string[], ports: readonly number[]): CiliumNetworkPolicySpecEgress => ({
+  toFqdNs: hosts.map(nameSelector),
+  toPorts: [tcpPorts(...ports)],
+})
+
+const lookups = (slice: Slice, hosts: readonly string[]): CiliumNetworkPolicySpecEgress => ({
   toEndpoints: [endpoint(workloads(slice).clusterDns)],
   toPorts: [
     {
@@ -41,6 +50,7 @@ const lookups = (slice: Slice, hosts: readonly string[]) => ({
   ],
 })
 
-const nameSelector = (host: string) => (host.includes('*') ? { matchPattern: host } : { matchName: host })
+const nameSelector = (host: string): CiliumNetworkPolicySpecEgressToFqdNs =>
+  host.includes('*') ? { matchPattern: host } : { matchName: host }
 
 const unique = (hosts: readonly string[]) => [...new Set(hosts)].sort()

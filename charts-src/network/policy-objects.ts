@@ -1,5 +1,18 @@
+import type { Construct } from 'constructs'
 import { names, type Slice } from '../../contracts/names.ts'
-import type { KubeObject } from '../kube-object.ts'
+import {
+  CiliumNetworkPolicy,
+  type CiliumNetworkPolicySpec,
+  type CiliumNetworkPolicySpecEgressDenyToPorts,
+  type CiliumNetworkPolicySpecEgressToEndpoints,
+} from '../imports/cilium.js'
+import {
+  IntOrString,
+  KubeNetworkPolicy,
+  type NetworkPolicyPeer,
+  type NetworkPolicyPort,
+  type NetworkPolicySpec,
+} from '../imports/k8s.js'
 import { PART_OF_LABEL } from '../workloads.ts'
 
 type Labels = Readonly<Record<string, string>>
@@ -17,30 +30,20 @@ export interface PolicyPlace {
   readonly name: string
 }
 
-interface NetworkPolicySpec {
-  readonly podSelector: object
-  readonly ingress?: readonly object[]
-  readonly egress?: readonly object[]
-}
-
-/** A NetworkPolicy. `policyTypes` defaults to the directions that have rules. */
-export function networkPolicy(
-  place: PolicyPlace,
-  spec: NetworkPolicySpec,
-  policyTypes: readonly ('Ingress' | 'Egress')[] = typesOf(spec),
-): KubeObject {
-  return {
-    apiVersion: 'networking.k8s.io/v1',
-    kind: 'NetworkPolicy',
+/** Adds a NetworkPolicy. `policyTypes` defaults to the directions that have rules. */
+export function addNetworkPolicy(scope: Construct, place: PolicyPlace, spec: NetworkPolicySpec): void {
+  new KubeNetworkPolicy(scope, idOf(place), {
     metadata: metadata(place),
-    spec: { ...spec, policyTypes },
-  }
+    spec: { ...spec, policyTypes: spec.policyTypes ?? typesOf(spec) },
+  })
 }
 
-/** A CiliumNetworkPolicy, for names, entities and deny rules, which a NetworkPolicy cannot express. */
-export function ciliumPolicy(place: PolicyPlace, spec: Readonly<Record<string, unknown>>): KubeObject {
-  return { apiVersion: 'cilium.io/v2', kind: 'CiliumNetworkPolicy', metadata: metadata(place), spec }
+/** Adds a CiliumNetworkPolicy, for names, entities and deny rules, which a NetworkPolicy cannot express. */
+export function addCiliumPolicy(scope: Construct, place: PolicyPlace, spec: CiliumNetworkPolicySpec): void {
+  new CiliumNetworkPolicy(scope, idOf(place), { metadata: metadata(place), spec })
 }
+
+const idOf = ({ namespace, name }: PolicyPlace) => `${namespace} ${name}`
 
 const metadata = ({ slice, namespace, name }: PolicyPlace) => ({
   name,
@@ -49,32 +52,35 @@ const metadata = ({ slice, namespace, name }: PolicyPlace) => ({
 })
 
 const typesOf = ({ ingress, egress }: NetworkPolicySpec) => [
-  ...(ingress ? ['Ingress' as const] : []),
-  ...(egress ? ['Egress' as const] : []),
+  ...(ingress ? ['Ingress'] : []),
+  ...(egress ? ['Egress'] : []),
 ]
 
 /** Pods of another namespace as a NetworkPolicy peer. */
-export const podPeer = ({ namespace, labels }: PodsOf) => ({
+export const podPeer = ({ namespace, labels }: PodsOf): NetworkPolicyPeer => ({
   namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } },
   podSelector: { matchLabels: labels },
 })
 
 /** Every pod of a namespace as a NetworkPolicy peer. */
-export const namespacePeer = (namespace: string) => ({
+export const namespacePeer = (namespace: string): NetworkPolicyPeer => ({
   namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } },
 })
 
 /** Pods as a Cilium endpoint selector; without labels, every pod of the namespace. */
-export const endpoint = ({ namespace, labels }: PodsOf) => ({
+export const endpoint = ({ namespace, labels }: PodsOf): CiliumNetworkPolicySpecEgressToEndpoints => ({
   matchLabels: {
     'k8s:io.kubernetes.pod.namespace': namespace,
     ...Object.fromEntries(Object.entries(labels).map(([key, value]) => [`k8s:${key}`, value])),
   },
 })
 
-export const tcp = (port: number) => ({ protocol: 'TCP', port })
+export const tcp = (port: number): NetworkPolicyPort => ({
+  protocol: 'TCP',
+  port: IntOrString.fromNumber(port),
+})
 
 /** TCP ports in Cilium's format, which has them as strings. */
-export const tcpPorts = (...ports: readonly number[]) => ({
+export const tcpPorts = (...ports: readonly number[]): CiliumNetworkPolicySpecEgressDenyToPorts => ({
   ports: ports.map((port) => ({ port: String(port), protocol: 'TCP' })),
 })

@@ -2,8 +2,9 @@ import { posix } from 'node:path'
 import type { Placed } from '../checks/checked-tree.ts'
 import type { Environment } from '../environment/schema.ts'
 import type { KubeObject } from '../kube-object.ts'
-import { argoObjects } from './argo-objects.ts'
-import { fluxObjects } from './flux-objects.ts'
+import { addArgoEntry } from './argo-entry.ts'
+import { chartObjects } from './chart-objects.ts'
+import { addFluxEntry } from './flux-entry.ts'
 import type { RenderedApp } from './render.ts'
 import { yamlText } from './yaml-text.ts'
 
@@ -18,8 +19,12 @@ export function treeFiles(environment: Environment, apps: readonly RenderedApp[]
   const entries = [
     ['kustomization.yaml', kustomization(filled.map(({ name }) => name))] as const,
     ...filled.flatMap(appFiles),
-    ...argoObjects(environment, filled).map((object) => entryFile('argocd', object)),
-    ...fluxObjects(environment, filled).map((object) => entryFile('flux', object)),
+    ...chartObjects((chart) => addArgoEntry(chart, environment, filled)).map((object) =>
+      entryFile('argocd', object),
+    ),
+    ...chartObjects((chart) => addFluxEntry(chart, environment, filled)).map((object) =>
+      entryFile('flux', object),
+    ),
   ]
   return new Map(entries.sort(([a], [b]) => (a < b ? -1 : 1)))
 }

@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { admissionObjects } from '../../charts-src/admission/admission-objects.ts'
-import { SANDBOXES_SUFFIX } from '../../charts-src/admission/policy-objects.ts'
+import { SANDBOXES_SUFFIX } from '../../charts-src/admission/bound-policy.ts'
+import { addAdmission } from '../../charts-src/apps/admission.ts'
 import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
 import type { Environment } from '../../charts-src/environment/schema.ts'
+import { chartObjects } from '../../charts-src/tree/chart-objects.ts'
 import { names } from '../../contracts/names.ts'
 import { ADMISSION_POLICIES } from '../../policies/admission/policies.ts'
 import type { Draft } from './examples/attempt.ts'
@@ -15,7 +16,8 @@ function environment(name: string): Environment {
   return loaded.environment
 }
 
-const render = (name: string) => admissionObjects(environment(name)) as readonly Draft[]
+const render = (name: string) =>
+  chartObjects((chart) => addAdmission(chart, environment(name))) as readonly Draft[]
 const ofKind = (objects: readonly Draft[], kind: string) =>
   objects.filter((object) => object['kind'] === kind)
 

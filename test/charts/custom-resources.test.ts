@@ -2,8 +2,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { customResourceFaults } from '../../charts-src/checks/custom-resources.ts'
-import { argoObjects } from '../../charts-src/tree/argo-objects.ts'
-import { fluxObjects } from '../../charts-src/tree/flux-objects.ts'
+import { addArgoEntry } from '../../charts-src/tree/argo-entry.ts'
+import { chartObjects } from '../../charts-src/tree/chart-objects.ts'
+import { addFluxEntry } from '../../charts-src/tree/flux-entry.ts'
 import { allCrds } from '../../devcluster/addons/third-party-crds.ts'
 import { readGoVersion } from '../../devcluster/build/go-version.ts'
 import type { KubeObject } from '../../devcluster/client/kube-object.ts'
@@ -46,7 +47,9 @@ describe.skipIf(missing !== undefined)(`custom resources${missing ? ` (skipped: 
   it.each(ENVIRONMENTS)('of %s, its ways in included, are what the real definitions describe', (name) => {
     const environment = anEnvironment(name)
     const apps = appsOf(environment)
-    const entries = [...argoObjects(environment, apps), ...fluxObjects(environment, apps)]
+    const entries = [addArgoEntry, addFluxEntry].flatMap((add) =>
+      chartObjects((chart) => add(chart, environment, apps)),
+    )
 
     const findings = customResourceFaults(
       [...aTree(environment).objects, ...entries.map((object) => ({ path: object.kind, object }))],

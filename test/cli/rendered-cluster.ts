@@ -13,8 +13,8 @@ const IDS = { agent: `run_${'a'.repeat(32)}`, command: `sbx_${'c'.repeat(32)}` }
 type Kind = keyof typeof IDS
 type Target = { readonly host: string; readonly port: number }
 
-function podOf({ actors }: CommittedTree['cast'], kind: Kind) {
-  const end = actors.find(({ id }) => id === kind)?.end
+function podOf({ endpoints }: CommittedTree['cast'], kind: Kind) {
+  const end = endpoints.find(({ id }) => id === kind)?.end
   if (end?.kind !== 'pod') throw new Error(`the tree has no sandbox of class ${kind}`)
   return end
 }

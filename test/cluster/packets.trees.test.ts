@@ -1,8 +1,8 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { EndpointId } from '../../charts-src/access-matrix/endpoints.ts'
 import { isSandbox } from '../../charts-src/access-matrix/expectations.ts'
-import type { ActorId } from '../../charts-src/access-matrix/stage.ts'
 import { type KubeObject, pathOf } from '../../devcluster/client/kube-object.ts'
 import { createEvaluator } from '../../reachability/evaluate.ts'
 import type { Evaluator } from '../../reachability/model.ts'
@@ -18,7 +18,7 @@ const COMMITTED = readdirSync(join(import.meta.dirname, '..', '..', 'gitops'), {
 const LOCAL = readCommittedTree('local')
 const TREES = [...COMMITTED, inMode(LOCAL, 'closed'), inMode(LOCAL, 'proxy')]
 /** Actors that no sandbox may reach under any policy. */
-const NEVER: readonly ActorId[] = [
+const NEVER: readonly EndpointId[] = [
   'agent',
   'command',
   'other agent',

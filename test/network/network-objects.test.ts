@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { addNetwork } from '../../charts-src/apps/network.ts'
 import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
 import type { Environment } from '../../charts-src/environment/schema.ts'
 import type { KubeObject } from '../../charts-src/kube-object.ts'
 import { EGRESS_RULES_FILE } from '../../charts-src/network/egress-proxy.ts'
-import { networkObjects } from '../../charts-src/network/network-objects.ts'
+import { chartObjects } from '../../charts-src/tree/chart-objects.ts'
 import { loadEgressPolicy, readEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { isPolicy } from '../../reachability/compile-policies.ts'
 
@@ -19,7 +20,7 @@ function environmentNamed(name: string, mode: Environment['egress']['mode'] = 'f
 }
 
 const render = (name: string, mode?: Environment['egress']['mode'], policy = EGRESS) =>
-  networkObjects(environmentNamed(name, mode), policy)
+  chartObjects((chart) => addNetwork(chart, environmentNamed(name, mode), policy))
 const named = (objects: readonly KubeObject[], name: string) =>
   objects.filter(({ metadata }) => metadata.name === name)
 
@@ -154,8 +155,8 @@ classes:
     const [policy] = named(render('prod'), 'sandbox-from-previews')
     const text = JSON.stringify(policy)
 
-    expect(text).toContain('{"protocol":"TCP","port":3000,"endPort":8087}')
-    expect(text).toContain('{"protocol":"TCP","port":8089,"endPort":9000}')
+    expect(text).toContain('{"endPort":8087,"port":3000,"protocol":"TCP"}')
+    expect(text).toContain('{"endPort":9000,"port":8089,"protocol":"TCP"}')
     expect(text).not.toContain('8088')
   })
 })
@@ -167,5 +168,7 @@ it('is refused where the environment names a vault that all tenants share', () =
   const vaults = { ...azure.vaults, userTokens: { name: 'x-vault', host: 'vault.azure.net' } }
   const wrong = { ...environment, infra: { ...environment.infra, azure: { ...azure, vaults } } }
 
-  expect(() => networkObjects(wrong, EGRESS)).toThrow('is shared by all customers of its provider')
+  expect(() => chartObjects((chart) => addNetwork(chart, wrong, EGRESS))).toThrow(
+    'is shared by all customers of its provider',
+  )
 })

@@ -5,10 +5,11 @@ import { ROWS } from '../../charts-src/access-matrix/assertion.ts'
 import { assertions } from '../../charts-src/access-matrix/assertions.ts'
 import { checkReachability, worldOf } from '../../charts-src/access-matrix/check-reachability.ts'
 import { reachabilityPage } from '../../charts-src/access-matrix/page.ts'
+import { addNetwork } from '../../charts-src/apps/network.ts'
 import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
 import type { Environment } from '../../charts-src/environment/schema.ts'
 import type { KubeObject } from '../../charts-src/kube-object.ts'
-import { networkObjects } from '../../charts-src/network/network-objects.ts'
+import { chartObjects } from '../../charts-src/tree/chart-objects.ts'
 import { readEgressPolicy } from '../../policies/agent/egress/load.ts'
 
 const FOLDER = join(import.meta.dirname, '../../environments')
@@ -28,7 +29,7 @@ describe.each(NAMES.flatMap((name) => MODES.map((mode) => [name, mode] as const)
   '%s, mode %s',
   (name, mode) => {
     const environment = environmentNamed(name, mode)
-    const objects = networkObjects(environment, EGRESS)
+    const objects = chartObjects((chart) => addNetwork(chart, environment, EGRESS))
 
     it('keeps every assertion', () => {
       expect(checkReachability(objects, environment, EGRESS)).toEqual([])
@@ -49,7 +50,7 @@ describe.each(NAMES.flatMap((name) => MODES.map((mode) => [name, mode] as const)
 )
 
 /** Its namespace is excluded: no policy selects a pod of another one. */
-function selectingNobody(policy: KubeObject): KubeObject {
+function withoutPods(policy: KubeObject): KubeObject {
   const spec = policy['spec'] as { endpointSelector: { matchExpressions?: object[] } }
   const { endpointSelector } = spec
   const elsewhere = {
@@ -63,7 +64,7 @@ function selectingNobody(policy: KubeObject): KubeObject {
 
 describe('a mistake in a rendered tree', () => {
   const environment = environmentNamed('dev')
-  const objects = networkObjects(environment, EGRESS)
+  const objects = chartObjects((chart) => addNetwork(chart, environment, EGRESS))
   const sandboxes = 'agentweaver-sandboxes'
   const policy = (namespace: string, spec: object): KubeObject => ({
     apiVersion: 'networking.k8s.io/v1',
@@ -125,16 +126,16 @@ describe('a mistake in a rendered tree', () => {
       'knows no workload agentweaver/surprise',
     ],
     [
-      'a range of the cluster that is not denied by name',
+      'a range of the cluster that is in no deny rule',
       objects.map((object) =>
         JSON.parse(JSON.stringify(object).replaceAll('{"cidr":"10.244.0.0/16"}', '{"cidr":"10.245.0.0/16"}')),
       ),
-      '10.244.0.0/16 is denied by name to the sandbox of class agent, but no policy names it in egressDeny',
+      '10.244.0.0/16 is in a deny rule of the sandbox of class agent, but no policy names it in egressDeny',
     ],
     [
       'deny rules of a policy that selects no pods',
-      objects.map((object) => (object.metadata.name === 'sandbox-never' ? selectingNobody(object) : object)),
-      '10.244.0.0/16 is denied by name to the sandbox of class agent, but no policy names it in egressDeny',
+      objects.map((object) => (object.metadata.name === 'sandbox-never' ? withoutPods(object) : object)),
+      '10.244.0.0/16 is in a deny rule of the sandbox of class agent, but no policy names it in egressDeny',
     ],
   ])('is reported: %s', (_what, broken, message) => {
     expect(checkReachability(broken, environment, EGRESS)).toContainEqual(expect.stringContaining(message))
@@ -146,7 +147,13 @@ describe('a mistake in a rendered tree', () => {
     const vaults = { ...azure.vaults, userTokens: azure.vaults.controlPlane }
     const wrong = { ...environment, infra: { ...environment.infra, azure: { ...azure, vaults } } }
 
-    expect(checkReachability(networkObjects(wrong, EGRESS), wrong, EGRESS)).toContainEqual(
+    expect(
+      checkReachability(
+        chartObjects((chart) => addNetwork(chart, wrong, EGRESS)),
+        wrong,
+        EGRESS,
+      ),
+    ).toContainEqual(
       expect.stringContaining(
         'never reaches agentweaver-dev-cp.vault.azure.net, but the name is listed for it',
       ),
@@ -169,7 +176,11 @@ describe('a mistake in a rendered tree', () => {
 
 describe('the page', () => {
   const environment = environmentNamed('dev')
-  const page = reachabilityPage(networkObjects(environment, EGRESS), environment, EGRESS)
+  const page = reachabilityPage(
+    chartObjects((chart) => addNetwork(chart, environment, EGRESS)),
+    environment,
+    EGRESS,
+  )
 
   it('says for each pair which ports are open, and by which rule', () => {
     expect(page).toContain(
@@ -184,7 +195,13 @@ describe('the page', () => {
   })
 
   it('is the same however often it is rendered', () => {
-    expect(reachabilityPage(networkObjects(environment, EGRESS), environment, EGRESS)).toBe(page)
+    expect(
+      reachabilityPage(
+        chartObjects((chart) => addNetwork(chart, environment, EGRESS)),
+        environment,
+        EGRESS,
+      ),
+    ).toBe(page)
   })
 
   it('reports the reason if the policies cannot be evaluated', () => {

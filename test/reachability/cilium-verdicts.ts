@@ -43,7 +43,7 @@ const verdict = (
 const fromClient = from(pod('client'), world)
 const fromOther = from(pod('other', 'b'), world)
 
-/** Whom a policy of namespace `a` selects: whoever it selects, it closes. */
+/** The pods that a policy of namespace `a` selects. It denies all other traffic of these pods. */
 const SUBJECTS: readonly Leaving[] = [
   ['its own namespace among others', where(NAMESPACE, 'In', 'b', 'a'), fromClient, false],
   ['another namespace by an expression selects no pods', where(NAMESPACE, 'In', 'b'), fromClient, true],
@@ -182,7 +182,7 @@ const impersonated = (title: string, selector: object, allowed: boolean) =>
     { facts: withImpostor, side: 'ingress' },
   )
 
-const denyNobody = aCiliumPolicy({
+const denyNone = aCiliumPolicy({
   endpointSelector: where(NAMESPACE, 'In', 'b'),
   egressDeny: [{ toEntities: ['all'] }],
 })
@@ -196,10 +196,7 @@ export const CILIUM_VERDICTS: readonly CiliumVerdict[] = [
   ...titled('who is a peer in the whole cluster', CLUSTERWIDE_PEERS, (selector) =>
     aClusterwidePolicy(rule(CLIENT, { toEndpoints: [selector] })),
   ),
-  verdict(
-    ['a deny rule of a policy that selects no pods denies nothing', {}, fromClient, true],
-    [denyNobody],
-  ),
+  verdict(['a deny rule of a policy that selects no pods denies nothing', {}, fromClient, true], [denyNone]),
   named('the number that the pod gives it', from(pod('client'), pod('server'), 8080), true),
   named('never the number of a pod with the same labels', from(pod('client'), pod('server'), 9090), false),
   named('nor for a pod that names no port', from(pod('client'), pod('unnamed'), 8080), false),

@@ -2,7 +2,7 @@ import type { KubeObject } from '../../charts-src/kube-object.ts'
 import { isPolicy } from '../../reachability/compile-policies.ts'
 import { titleOf } from '../../reachability/policy-context.ts'
 
-/** One change to the policies that somebody could make by mistake. */
+/** One change to the policies that a developer could make by mistake. */
 export interface Mutant {
   /** `NetworkPolicy agentweaver/api-ingress: delete spec.ingress[1]` */
   readonly title: string
@@ -35,12 +35,12 @@ const LISTS = [
   'values',
 ]
 
-/** A class, name or label of somebody who is really there: a rule that is turned to them must show. */
-const OTHER_NAMESPACE = 'somebody-else'
+/** An existing class, name or label. A rule that is redirected to it must fail an assertion. */
+const OTHER_NAMESPACE = 'other-namespace'
 
 /**
  * Every single change of one place in one policy: a policy or a rule or a part of it deleted, a selector or a port or
- * a name widened, a peer turned to somebody else.
+ * a name widened, a peer redirected to another endpoint.
  */
 export function* mutants(objects: readonly KubeObject[]): Generator<Mutant> {
   for (const [index, object] of objects.entries()) {

@@ -3,9 +3,10 @@ import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { firstFailure } from '../../charts-src/access-matrix/assertions.ts'
 import { worldOf } from '../../charts-src/access-matrix/check-reachability.ts'
+import { addNetwork } from '../../charts-src/apps/network.ts'
 import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
 import type { Environment } from '../../charts-src/environment/schema.ts'
-import { networkObjects } from '../../charts-src/network/network-objects.ts'
+import { chartObjects } from '../../charts-src/tree/chart-objects.ts'
 import { readEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { type Mutant, mutants } from './mutate.ts'
 import { REDUNDANT } from './redundant-mutants.ts'
@@ -33,7 +34,7 @@ const TREES = (['dev', 'prod', 'local', 'pr-example'] as const).flatMap((name) =
 // The committed trees, and each of them in the modes that it could change to.
 describe.each(TREES)('%s, mode %s', (name, mode) => {
   const environment = environmentNamed(name, mode)
-  const all = [...mutants(networkObjects(environment, EGRESS))]
+  const all = [...mutants(chartObjects((chart) => addNetwork(chart, environment, EGRESS)))]
   let unnoticed: readonly string[] = []
   beforeAll(() => {
     unnoticed = all.filter((mutant) => !isNoticed(mutant, environment)).map(({ title }) => title)

@@ -120,9 +120,9 @@ describe('what the API server takes and the agent refuses', () => {
     [
       'a range together with a selector',
       plain({ to: [{ ipBlock: { cidr: '10.0.0.0/8' }, podSelector: {} }] }),
-      'beside a selector',
+      'and a selector',
     ],
-    ['a peer without a selector', plain({ to: [{}] }), 'names nobody'],
+    ['a peer without a selector', plain({ to: [{}] }), 'selects nothing'],
     ['an endPort before its port', plain({ ports: [{ port: 80, endPort: 79 }] }), 'endPort'],
     ['an endPort after a name', plain({ ports: [{ port: 'http', endPort: 90 }] }), 'endPort'],
   ])('%s', (_what, policy, reason) => {

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, inject } from 'vitest'
-import { parameterObject } from '../../../charts-src/admission/admission-objects.ts'
-import { policyObjects } from '../../../charts-src/admission/policy-objects.ts'
+import { BoundPolicy } from '../../../charts-src/admission/bound-policy.ts'
+import { addParameters } from '../../../charts-src/apps/admission.ts'
+import { chartObjects } from '../../../charts-src/tree/chart-objects.ts'
 import { createKubeClient, KubeApiError, type KubeClient } from '../../../devcluster/client/kube-client.ts'
 import type { KubeObject } from '../../../devcluster/client/kube-object.ts'
 import { readKubeconfig } from '../../../devcluster/client/kubeconfig.ts'
@@ -99,7 +100,7 @@ export function useAdmissionSpace(prefix: string, { parameters, beside = {} }: S
       }
     },
   }
-  const policies = policyObjects(ADMISSION_POLICIES, {
+  const settings = {
     prefix: id,
     sliceLabel: space.sliceLabel,
     gitopsIdentity: GITOPS_IDENTITY,
@@ -107,6 +108,9 @@ export function useAdmissionSpace(prefix: string, { parameters, beside = {} }: S
     ownNamespaces: `^${id}(-twin)?-sandboxes$`,
     sandboxNamespaces: `^${id}-sandboxes$`,
     workspaceStorage: `${id}-workspace`,
+  }
+  const policies = chartObjects((chart) => {
+    for (const policy of ADMISSION_POLICIES) new BoundPolicy(chart, policy.name, { policy, settings })
   }) as readonly KubeObject[]
 
   beforeAll(async () => {
@@ -163,7 +167,8 @@ async function makeNamespace(client: KubeClient, space: AdmissionSpace, podSecur
   for (const name of [parameters.agentAccount, parameters.commandAccount]) {
     await client.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace } })
   }
-  await client.create(parameterObject(namespace, parameters) as KubeObject)
+  const objects = chartObjects((chart) => addParameters(chart, namespace, parameters)) as KubeObject[]
+  for (const object of objects) await client.create(object)
 }
 
 /** Creates the objects for the update tests. They must exist before the rules, which would reject their creation. */

@@ -22,7 +22,7 @@ export const ADDRESSES = {
 const LISTED = 'api.github.com'
 
 const actor = (id: string) => {
-  const found = TREE.cast.actors.find((one) => one.id === id)?.end
+  const found = TREE.cast.endpoints.find((one) => one.id === id)?.end
   if (found?.kind !== 'pod') throw new Error(`no pod ${id} in the tree`)
   const labels = TREE.cast.facts.pods.find(
     (pod) => pod.name === found.name && pod.namespace === found.namespace,

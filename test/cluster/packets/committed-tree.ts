@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Stage as Cast, stageOf } from '../../../charts-src/access-matrix/stage.ts'
+import { type Topology as Cast, topologyOf } from '../../../charts-src/access-matrix/endpoints.ts'
+import { addNetwork } from '../../../charts-src/apps/network.ts'
 import { loadEnvironment } from '../../../charts-src/environment/load-environment.ts'
 import { placeholderValues } from '../../../charts-src/environment/placeholder-values.ts'
 import type { Environment } from '../../../charts-src/environment/schema.ts'
-import { networkObjects } from '../../../charts-src/network/network-objects.ts'
+import { chartObjects } from '../../../charts-src/tree/chart-objects.ts'
 import type { KubeObject } from '../../../devcluster/client/kube-object.ts'
 import { readManifests } from '../../../devcluster/client/manifests.ts'
 import { readEgressPolicy } from '../../../policies/agent/egress/load.ts'
@@ -35,14 +36,16 @@ export function readCommittedTree(name: string): CommittedTree {
     environment,
     egress: resolveEgress(readEgressPolicy(), placeholderValues(environment)),
     policies: objects.filter(isPolicy),
-    cast: stageOf(objects, environment),
+    cast: topologyOf(objects, environment),
   }
 }
 
 /** The policies that a tree would have in a mode that no environment uses yet. */
 export function inMode(tree: CommittedTree, mode: Environment['egress']['mode']): CommittedTree {
   const environment: Environment = { ...tree.environment, egress: { mode } }
-  const policies = networkObjects(environment, readEgressPolicy()).filter(isPolicy) as KubeObject[]
+  const policies = chartObjects((chart) => addNetwork(chart, environment, readEgressPolicy())).filter(
+    isPolicy,
+  ) as KubeObject[]
   return { ...tree, name: `${tree.name} in mode ${mode}`, environment, policies }
 }
 

@@ -1,4 +1,11 @@
 import {
+  addressIn,
+  ENDPOINTS,
+  type Endpoint,
+  type EndpointId,
+  LABEL_COPIES,
+} from '../../../charts-src/access-matrix/endpoints.ts'
+import {
   expectedNames,
   expectedPorts,
   isOurs,
@@ -6,13 +13,6 @@ import {
   openings,
   SOURCES,
 } from '../../../charts-src/access-matrix/expectations.ts'
-import {
-  ACTORS,
-  type Actor,
-  type ActorId,
-  addressIn,
-  IMPOSTORS,
-} from '../../../charts-src/access-matrix/stage.ts'
 import type { ClusterFacts, End, Probe } from '../../../reachability/model.ts'
 import { ALL_PORTS, hasPorts, intersect, portSet } from '../../../reachability/port-set.ts'
 import type { Cell } from './cell.ts'
@@ -30,8 +30,8 @@ const PACKETS = [
   ...UDP_PORTS.map((port) => ({ protocol: 'UDP', port }) as const),
 ]
 
-/** Excluded actors: the test has only one node and one API server, and the questions about names cover the resolver. */
-const NOT_PROBED: readonly ActorId[] = ['other node', 'unknown api server', 'dns']
+/** Excluded endpoints: the test has only one node and one API server, and the questions about names cover the resolver. */
+const NOT_PROBED: readonly EndpointId[] = ['other node', 'unknown api server', 'dns']
 /** Other resolvers exist outside the cluster, and a query to one of them can carry any data. */
 const DNS_PORT = 53
 const ADDRESS_PORTS = [DNS_PORT, 80, 443]
@@ -89,15 +89,15 @@ function castOf(trees: readonly CommittedTree[]): Map<string, StagePlan['pods'][
   return pods
 }
 
-const actorsOf = ({ cast }: CommittedTree): Actor[] =>
-  cast.actors.filter(({ id }) => !NOT_PROBED.includes(id))
+const actorsOf = ({ cast }: CommittedTree): Endpoint[] =>
+  cast.endpoints.filter(({ id }) => !NOT_PROBED.includes(id))
 
 /** The pod of an actor. An impostor, which has our labels in another namespace, is a separate pod for each slice. */
-function podOf({ cast, environment }: CommittedTree, { id, end }: Actor) {
+function podOf({ cast, environment }: CommittedTree, { id, end }: Endpoint) {
   if (end.kind !== 'pod') return undefined
   const { namespace, name } = end
   const labels = cast.facts.pods.find((pod) => pod.namespace === namespace && pod.name === name)?.labels ?? {}
-  const isImpostor = IMPOSTORS.includes(id)
+  const isImpostor = LABEL_COPIES.includes(id)
   // Each class runs once on each runtime.
   const runtime = id === 'agent' || id === 'command' ? ('gvisor' as const) : ('runc' as const)
   return {
@@ -140,9 +140,9 @@ export function treeFacts(stage: Stage, tree: CommittedTree): ClusterFacts {
 
 /** A question with the expectation from the table in `docs/network.md`, in addition to the evaluator's result. */
 export interface TreeQuestion extends Question {
-  readonly from: ActorId
+  readonly from: EndpointId
   /** Undefined if the target is an address or a name, not an actor. */
-  readonly to?: ActorId
+  readonly to?: EndpointId
   readonly isMeant: boolean
 }
 
@@ -166,7 +166,7 @@ export function treeCells(
 }
 
 interface Source {
-  readonly from: Actor
+  readonly from: Endpoint
   readonly prober: ProberName
   readonly end: Probe['from']
 }
@@ -236,9 +236,9 @@ function nameCells(
   )
 }
 
-const ADDRESSES: Partial<Record<ActorId, string>> = { metadata: METADATA, internet: INTERNET }
+const ADDRESSES: Partial<Record<EndpointId, string>> = { metadata: METADATA, internet: INTERNET }
 
-function endOf(stage: Stage, tree: CommittedTree, actor: Actor): Exclude<End, { kind: 'name' }> {
+function endOf(stage: Stage, tree: CommittedTree, actor: Endpoint): Exclude<End, { kind: 'name' }> {
   const pod = podOf(tree, actor)
   if (pod) return { kind: 'pod', namespace: pod.namespace, name: pod.name }
   const { id } = actor
@@ -246,7 +246,7 @@ function endOf(stage: Stage, tree: CommittedTree, actor: Actor): Exclude<End, { 
   if (id === 'api server') return { kind: 'address', ip: stage.apiServer.ip }
   if (id === 'database') return { kind: 'address', ip: databaseOf(tree) }
   const ip = ADDRESSES[id]
-  if (ip === undefined) throw new Error(`${ACTORS[id]} has no place on this stage`)
+  if (ip === undefined) throw new Error(`${ENDPOINTS[id]} has no place on this stage`)
   return { kind: 'address', ip }
 }
 
@@ -256,7 +256,7 @@ function hostOf(stage: Stage, end: Exclude<End, { kind: 'name' }>): string {
   throw new Error(`${end.entity} has no address`)
 }
 
-function proberOf(tree: CommittedTree, actor: Actor): ProberName {
+function proberOf(tree: CommittedTree, actor: Endpoint): ProberName {
   const pod = podOf(tree, actor)
   if (pod) return [pod.namespace, pod.name]
   if (actor.id === 'own node') return 'node'

@@ -1,6 +1,8 @@
+import type { Construct } from 'constructs'
 import { names } from '../../contracts/names.ts'
 import type { Environment } from '../environment/schema.ts'
-import type { KubeObject } from '../kube-object.ts'
+import { Kustomization } from '../imports/flux-kustomize.js'
+import { GitRepository } from '../imports/flux-source.js'
 import type { AppName, RenderedApp } from './render.ts'
 
 const NAMESPACE = 'flux-system'
@@ -16,21 +18,21 @@ const AFTER: Readonly<Record<AppName, readonly AppName[]>> = {
 }
 
 /** The Flux entry: one source, and one Kustomization per app that waits for its predecessors. */
-export function fluxObjects(environment: Environment, apps: readonly RenderedApp[]): KubeObject[] {
-  const { gitops, slice, name: environmentName } = environment
+export function addFluxEntry(
+  scope: Construct,
+  { gitops, slice, name: environmentName }: Environment,
+  apps: readonly RenderedApp[],
+): void {
   const { prefix } = names(slice)
   const base = slice.kind === 'base' ? `${prefix}-${environmentName}` : prefix
-  const there = new Set(apps.map(({ name }) => name))
-  return [
-    {
-      apiVersion: 'source.toolkit.fluxcd.io/v1',
-      kind: 'GitRepository',
-      metadata: { name: base, namespace: NAMESPACE },
-      spec: { interval: '1m', url: gitops.repository, ref: { branch: gitops.revision } },
-    },
-    ...apps.map(({ name }) => ({
-      apiVersion: 'kustomize.toolkit.fluxcd.io/v1',
-      kind: 'Kustomization',
+  const rendered = new Set(apps.map(({ name }) => name))
+  new GitRepository(scope, 'Source', {
+    metadata: { name: base, namespace: NAMESPACE },
+    spec: { interval: '1m', url: gitops.repository, ref: { branch: gitops.revision } },
+  })
+  for (const { name } of apps) {
+    const before = AFTER[name].filter((other) => rendered.has(other))
+    new Kustomization(scope, name, {
       metadata: { name: `${base}-${name}`, namespace: NAMESPACE },
       spec: {
         interval: '10m',
@@ -40,10 +42,8 @@ export function fluxObjects(environment: Environment, apps: readonly RenderedApp
         wait: true,
         sourceRef: { kind: 'GitRepository', name: base },
         path: `./gitops/${environmentName}/${name}`,
-        dependsOn: AFTER[name]
-          .filter((other) => there.has(other))
-          .map((other) => ({ name: `${base}-${other}` })),
+        dependsOn: before.map((other) => ({ name: `${base}-${other}` })),
       },
-    })),
-  ]
+    })
+  }
 }

@@ -1,12 +1,12 @@
+import { ENDPOINTS, type EndpointId } from './endpoints.ts'
 import { expectedNames, isGateway } from './expectations.ts'
-import { ACTORS, type ActorId } from './stage.ts'
 import type { World } from './world.ts'
 
 /**
  * Names on no list: an attacker's own, near misses of listed names, names of other tenants, and cluster
  * names.
  */
-const NOBODYS = [
+const NEVER_LISTED = [
   'example.com',
   'c2VjcmV0.exfiltration.example.net',
   'attacker.vault.azure.net',
@@ -16,17 +16,17 @@ const NOBODYS = [
   'agentweaver-api.agentweaver.svc.cluster.local',
 ]
 
-/** Names that an actor must not look up unless it lists them: names on other lists, and similar names. */
-export function strangeNames({ environment, egress }: World, actor: ActorId): string[] {
-  const ids = Object.keys(ACTORS) as ActorId[]
+/** Names that an endpoint must not look up unless it lists them: names on other lists, and similar names. */
+export function unlistedNames({ environment, egress }: World, endpoint: EndpointId): string[] {
+  const ids = Object.keys(ENDPOINTS) as EndpointId[]
   const listed = new Set(ids.flatMap((id) => [...expectedNames(environment, egress, id).keys()]))
-  const own = [...expectedNames(environment, egress, actor).keys()]
+  const own = [...expectedNames(environment, egress, endpoint).keys()]
   const near = own.flatMap((name) => [
     `x.${name}`,
     `${name}.example.net`,
     name.split('.').slice(1).join('.'),
     // Gateways may look up every name in their controller's namespace, so this name is allowed for them.
-    ...(isGateway(actor) ? [] : [`x-${name}`]),
+    ...(isGateway(endpoint) ? [] : [`x-${name}`]),
   ])
-  return [...new Set([...NOBODYS, ...listed, ...near])].filter((name) => !own.includes(name))
+  return [...new Set([...NEVER_LISTED, ...listed, ...near])].filter((name) => !own.includes(name))
 }

@@ -7,20 +7,20 @@ import { workloads } from '../workloads.ts'
 import { podsOf } from './pods-of.ts'
 
 /** One endpoint of the matrix: a rendered pod, or another pod or host that could connect to it. */
-export interface Actor {
-  readonly id: ActorId
+export interface Endpoint {
+  readonly id: EndpointId
   readonly title: string
   readonly end: Exclude<End, { readonly kind: 'name' }>
 }
 
-export const ACTORS = {
+export const ENDPOINTS = {
   agent: 'sandbox of class agent',
   command: 'sandbox of class command',
   'other agent': 'another sandbox of class agent',
   'other command': 'another sandbox of class command',
   'stray sandbox': 'pod without labels among the sandboxes',
   api: 'API',
-  'database setup': "Job that makes the API's role",
+  'database setup': "Job that creates the API's role",
   'api gateway': 'gateway of the API',
   'preview gateway': 'gateway of previews',
   'stray control plane': 'pod without labels in the control plane',
@@ -29,14 +29,14 @@ export const ACTORS = {
   dns: 'cluster DNS',
   monitoring: 'monitoring',
   'gateway controller': "gateways' controller",
-  elsewhere: 'pod of somebody else',
-  'false api': "pod of somebody else with the API's labels",
-  'false database setup': "pod of somebody else with the labels of the Job that makes the API's role",
-  'false api gateway': "pod of somebody else with the labels of the API's gateway",
-  'false preview gateway': 'pod of somebody else with the labels of the gateway of previews',
-  'false agent': 'pod of somebody else with the labels of class agent',
-  'false command': 'pod of somebody else with the labels of class command',
-  'false proxy': "pod of somebody else with the proxy's labels",
+  elsewhere: 'pod of another namespace',
+  'false api': "pod of another namespace with the API's labels",
+  'false database setup': "pod of another namespace with the labels of the Job that creates the API's role",
+  'false api gateway': "pod of another namespace with the labels of the API's gateway",
+  'false preview gateway': 'pod of another namespace with the labels of the gateway of previews',
+  'false agent': 'pod of another namespace with the labels of class agent',
+  'false command': 'pod of another namespace with the labels of class command',
+  'false proxy': "pod of another namespace with the proxy's labels",
   'own node': 'node of the sandboxes and the proxy',
   'other node': 'another node',
   'api server': 'API server',
@@ -45,10 +45,10 @@ export const ACTORS = {
   metadata: 'metadata service 169.254.169.254',
   internet: 'any other address outside',
 } as const
-export type ActorId = keyof typeof ACTORS
+export type EndpointId = keyof typeof ENDPOINTS
 
 /** Pods of other namespaces that copy our labels. Namespace owners can put any label on their pods. */
-export const IMPOSTORS: readonly ActorId[] = [
+export const LABEL_COPIES: readonly EndpointId[] = [
   'false api',
   'false database setup',
   'false api gateway',
@@ -59,23 +59,23 @@ export const IMPOSTORS: readonly ActorId[] = [
 ]
 
 /** Namespaces and names of endpoints that the tree does not render. */
-const ELSEWHERE = 'somebody-else'
+const OTHER_NAMESPACE = 'other-namespace'
 const OWN_NODE = 'node-of-sandboxes'
 const OTHER_NODE = 'another-node'
 const METADATA = '169.254.169.254'
 const UNKNOWN_API_SERVER = '203.0.113.99'
 
-export interface Stage {
+export interface Topology {
   readonly facts: ClusterFacts
-  readonly actors: readonly Actor[]
+  readonly endpoints: readonly Endpoint[]
 }
 
 /**
  * Collects the endpoints of an environment: the pods of its objects, and everything else that could connect
  * to them.
  */
-export function stageOf(objects: readonly KubeObject[], environment: Environment): Stage {
-  const pods = castOf(objects, environment)
+export function topologyOf(objects: readonly KubeObject[], environment: Environment): Topology {
+  const pods = podEndpoints(objects, environment)
   const addressed = withAddresses(
     pods.map(({ pod }) => pod),
     environment,
@@ -90,30 +90,30 @@ export function stageOf(objects: readonly KubeObject[], environment: Environment
     apiServer: { ips: [addressIn(apiServerCidr, 4n), UNKNOWN_API_SERVER] },
     resolver: { namespace: workloads(environment.slice).clusterDns.namespace, name: 'dns' },
   }
-  const podActors = pods.map(({ id, pod: { namespace, name } }) =>
-    actor(id, { kind: 'pod', namespace, name }),
+  const fromPods = pods.map(({ id, pod: { namespace, name } }) =>
+    endpoint(id, { kind: 'pod', namespace, name }),
   )
-  return { facts, actors: [...podActors, ...otherActors(facts, environment)] }
+  return { facts, endpoints: [...fromPods, ...otherEndpoints(facts, environment)] }
 }
 
-const actor = (id: ActorId, end: Actor['end']): Actor => ({ id, title: ACTORS[id], end })
+const endpoint = (id: EndpointId, end: Endpoint['end']): Endpoint => ({ id, title: ENDPOINTS[id], end })
 
-function otherActors(facts: ClusterFacts, { infra }: Environment): Actor[] {
-  const at = (id: ActorId, ip: string) => actor(id, { kind: 'address', ip })
+function otherEndpoints(facts: ClusterFacts, { infra }: Environment): Endpoint[] {
+  const at = (id: EndpointId, ip: string) => endpoint(id, { kind: 'address', ip })
   const [own, other] = facts.nodes ?? []
   return [
     at('own node', own?.ips[0] ?? ''),
     at('other node', other?.ips[0] ?? ''),
-    actor('api server', { kind: 'entity', entity: 'kube-apiserver' }),
+    endpoint('api server', { kind: 'entity', entity: 'kube-apiserver' }),
     at('unknown api server', UNKNOWN_API_SERVER),
     at('database', addressIn(infra.database.cidr, 4n)),
     at('metadata', METADATA),
-    actor('internet', { kind: 'entity', entity: 'world' }),
+    endpoint('internet', { kind: 'entity', entity: 'world' }),
   ]
 }
 
-interface Cast {
-  readonly id: ActorId
+interface PodEndpoint {
+  readonly id: EndpointId
   readonly pod: PodFacts
 }
 
@@ -121,7 +121,7 @@ interface Cast {
  * Takes labels from the rendered templates where they exist, so that a selector with a wrong label fails an
  * assertion.
  */
-function castOf(objects: readonly KubeObject[], environment: Environment): Cast[] {
+function podEndpoints(objects: readonly KubeObject[], environment: Environment): PodEndpoint[] {
   const { slice, infra } = environment
   const { api, databaseSetup, apiGateway, previewGateway, egressProxy, sandbox, clusterDns } =
     workloads(slice)
@@ -142,18 +142,18 @@ function castOf(objects: readonly KubeObject[], environment: Environment): Cast[
     rendered.find(
       (pod) => pod.namespace === workload.namespace && pod.name.startsWith(`${workload.name}-`),
     ) ?? workload
-  const stray = (id: ActorId, namespace: string): Cast => ({
+  const stray = (id: EndpointId, namespace: string): PodEndpoint => ({
     id,
     pod: { namespace, name: 'stray', labels: {} },
   })
-  const sandboxes = SandboxKind.options.flatMap((kind): Cast[] => {
+  const sandboxes = SandboxKind.options.flatMap((kind): PodEndpoint[] => {
     const pod = { ...ours({ ...sandbox(kind), name: pool(kind) }), node: OWN_NODE }
     return [
       { id: kind, pod },
       { id: `other ${kind}`, pod: { ...pod, name: `${pod.name}-other` } },
     ]
   })
-  const elsewhere = (id: ActorId, namespace: string, labels: PodFacts['labels'] = {}): Cast => ({
+  const elsewhere = (id: EndpointId, namespace: string, labels: PodFacts['labels'] = {}): PodEndpoint => ({
     id,
     pod: { namespace, name: id.replaceAll(' ', '-'), labels },
   })
@@ -170,14 +170,14 @@ function castOf(objects: readonly KubeObject[], environment: Environment): Cast[
     elsewhere('dns', clusterDns.namespace, clusterDns.labels),
     elsewhere('monitoring', infra.monitoring.namespace),
     elsewhere('gateway controller', infra.gateway.controller.namespace),
-    elsewhere('elsewhere', ELSEWHERE),
-    elsewhere('false api', ELSEWHERE, api.labels),
-    elsewhere('false database setup', ELSEWHERE, databaseSetup.labels),
-    elsewhere('false api gateway', ELSEWHERE, apiGateway.labels),
-    elsewhere('false preview gateway', ELSEWHERE, previewGateway.labels),
-    elsewhere('false agent', ELSEWHERE, sandbox('agent').labels),
-    elsewhere('false command', ELSEWHERE, sandbox('command').labels),
-    elsewhere('false proxy', ELSEWHERE, egressProxy.labels),
+    elsewhere('elsewhere', OTHER_NAMESPACE),
+    elsewhere('false api', OTHER_NAMESPACE, api.labels),
+    elsewhere('false database setup', OTHER_NAMESPACE, databaseSetup.labels),
+    elsewhere('false api gateway', OTHER_NAMESPACE, apiGateway.labels),
+    elsewhere('false preview gateway', OTHER_NAMESPACE, previewGateway.labels),
+    elsewhere('false agent', OTHER_NAMESPACE, sandbox('agent').labels),
+    elsewhere('false command', OTHER_NAMESPACE, sandbox('command').labels),
+    elsewhere('false proxy', OTHER_NAMESPACE, egressProxy.labels),
   ]
 }
 
