@@ -118,8 +118,9 @@ const RULES: Readonly<Record<string, Rule>> = {
     ],
     packages: ['zod', 'commander', 'diff in view/', 'yaml in infra/', 'yaml in preview-stack/'],
   },
+  images: { packages: [] },
   devcluster: {
-    rooms: ['contracts', 'charts-src', 'scripts/bundle.ts', 'scripts/make-keys.ts'],
+    rooms: ['contracts', 'charts-src', 'images', 'scripts/bundle.ts', 'scripts/make-keys.ts'],
     packages: ['undici', 'yaml', 'tar-stream', 'commander', 'pg in service/'],
   },
 }
@@ -131,6 +132,11 @@ const roomOf = (path: string) =>
     .filter((room) => path.startsWith(`${room}/`))
     .sort((a, b) => b.length - a.length)[0]
 
+const targetOf = (file: string, specifier: string) =>
+  specifier.startsWith('.') ? posix.join(posix.dirname(file), specifier) : specifier
+/** Benchmarks and scripts may import everything except tests. */
+const isProgram = (file: string) => file.startsWith('bench/') || file.startsWith('scripts/')
+
 const isInside = (path: string, room: string) => path === room || path.startsWith(`${room}/`)
 
 function permits(file: string, specifier: string): boolean {
@@ -139,7 +145,7 @@ function permits(file: string, specifier: string): boolean {
   if (room === undefined) return false
   if (specifier.startsWith('node:')) return !isPure
   if (specifier.startsWith('.')) {
-    const target = posix.join(posix.dirname(file), specifier)
+    const target = targetOf(file, specifier)
     return [room, ...rooms].some((allowed) => isInside(target, allowed))
   }
   return packages.some((entry) => {
@@ -154,8 +160,11 @@ function violations(file: string, source: string): string[] {
   const isTest = file.startsWith('test/') || file.startsWith('bench/') || file.startsWith('scripts/')
   const imports = [...source.matchAll(IMPORT)].map(([, named, bare]) => named ?? bare ?? '')
   const refused = isTest ? [] : imports.filter((specifier) => !permits(file, specifier))
+  const ofTests = isProgram(file)
+    ? imports.filter((specifier) => isInside(targetOf(file, specifier), 'test'))
+    : []
   return [
-    ...refused.map((specifier) => `${file} imports ${specifier}`),
+    ...[...refused, ...ofTests].map((specifier) => `${file} imports ${specifier}`),
     ...(/\bvi\.(?:mock|doMock)\(/.test(source) ? [`${file} mocks a module`] : []),
     ...(/^\s*export\s+(?:type\s+)?(?:\*|\{[^}]*\})\s*from\s/m.test(source) ? [`${file} is a barrel`] : []),
     // Of a `z` that is imported by name a bundle carries all there is; of the namespace what is used.
@@ -177,6 +186,7 @@ const TREES = [
   'runtime',
   'cli',
   'devcluster',
+  'images',
   'test',
   'bench',
   'scripts',
@@ -231,6 +241,9 @@ test.each([
   ['cli/utils/x.ts', `const a = 1`],
   ['contracts/x.ts', `import { z } from 'zod'`],
   ['test/x.test.ts', `vi.mock('../cli/main.ts')`],
+  ['bench/x.bench.ts', `import { aRun } from '../test/store/rows.ts'`],
+  ['scripts/x/main.ts', `import { aRun } from '../../test/store/rows.ts'`],
+  ['images/x.ts', `import { cacheRoot } from '../devcluster/build/tool-cache.ts'`],
 ])('finds what is planted in %s: %s', (file, source) => {
   expect(violations(file, source)).toHaveLength(1)
 })

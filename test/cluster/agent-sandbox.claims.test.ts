@@ -1,8 +1,9 @@
 import { expect, it } from 'vitest'
 import { conditionOf } from '../../devcluster/client/manifests.ts'
+import { aPool } from '../../devcluster/client/sandbox-objects.ts'
 import { describeWith } from './helpers/features.ts'
 import { quietPeriod } from './helpers/quiet-period.ts'
-import { aClaim, aPool, aTemplate, inSeconds, LABEL, PICK_ANNOTATION } from './helpers/sandbox-objects.ts'
+import { aClaim, aTemplate, inSeconds, LABEL, PICK_ANNOTATION } from './helpers/sandbox-objects.ts'
 import { ownersOf, sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'
 
 describeWith(['agent-sandbox'], 'a claim on a warm pool', () => {

@@ -1,9 +1,10 @@
 import { expect, it } from 'vitest'
 import { conditionOf } from '../../devcluster/client/manifests.ts'
+import { CORE_API } from '../../devcluster/client/sandbox-objects.ts'
 import { describeWith } from './helpers/features.ts'
 import { quickPodSpec } from './helpers/pods.ts'
 import { quietPeriod } from './helpers/quiet-period.ts'
-import { CORE_API, inSeconds } from './helpers/sandbox-objects.ts'
+import { inSeconds } from './helpers/sandbox-objects.ts'
 import { sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'
 
 /** Long enough for something to have happened that should not. */

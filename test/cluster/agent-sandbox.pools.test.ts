@@ -1,9 +1,10 @@
 import { expect, it } from 'vitest'
 import type { KubeObject } from '../../devcluster/client/kube-object.ts'
+import { aPool } from '../../devcluster/client/sandbox-objects.ts'
 import { describeWith } from './helpers/features.ts'
 import { quickPodSpec } from './helpers/pods.ts'
 import { quietPeriod } from './helpers/quiet-period.ts'
-import { aPool, aTemplate } from './helpers/sandbox-objects.ts'
+import { aTemplate } from './helpers/sandbox-objects.ts'
 import { ownersOf, sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'
 
 const QUIET_MS = 3_000

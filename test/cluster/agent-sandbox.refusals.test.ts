@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest'
 import { conditionOf } from '../../devcluster/client/manifests.ts'
+import { aPool, CORE_API } from '../../devcluster/client/sandbox-objects.ts'
 import { describeWith } from './helpers/features.ts'
-import { aPool, aTemplate, CORE_API, LABEL } from './helpers/sandbox-objects.ts'
+import { aTemplate, LABEL } from './helpers/sandbox-objects.ts'
 import { sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'
 
 const env = [{ name: 'A', value: '1' }]

@@ -5,21 +5,14 @@ import { IDENTITY_AUDIENCE } from '../../contracts/configure.ts'
 import type { KubeClient } from '../../devcluster/client/kube-client.ts'
 import type { KubeObject } from '../../devcluster/client/kube-object.ts'
 import { conditionOf } from '../../devcluster/client/manifests.ts'
+import { aPool, CORE_API, EXTENSIONS_API } from '../../devcluster/client/sandbox-objects.ts'
 import { PROVIDER_TIMING } from '../../runtime/sandboxes/kubernetes/provider-timing.ts'
 import { becomeAttacker, connectTo, podToken, requestToken, startListener } from './helpers/attacker.ts'
 import { describeWith } from './helpers/features.ts'
 import { useNamespace } from './helpers/namespace.ts'
 import { createPod, quickPodSpec } from './helpers/pods.ts'
 import { claimWith, GONE_WITH_ITS_CLAIM, useProviderSpace } from './helpers/provider-space.ts'
-import {
-  aClaim,
-  aPool,
-  aTemplate,
-  CORE_API,
-  EXTENSIONS_API,
-  LABEL,
-  PICK_ANNOTATION,
-} from './helpers/sandbox-objects.ts'
+import { aClaim, aTemplate, LABEL, PICK_ANNOTATION } from './helpers/sandbox-objects.ts'
 import { sandboxOf } from './helpers/sandbox-space.ts'
 
 /** A shorter `suspectAfterMs`, so that tests of attacks by delay end sooner. */
