@@ -13,12 +13,12 @@ export interface SandboxPodParts {
   readonly offline?: 'auto' | 'namespace' | 'filter'
   /** Permits new namespaces, as the kernel of a virtual machine does. */
   readonly withoutSeccomp?: boolean
-  readonly restartPolicy?: string
+  readonly terminationGracePeriodSeconds?: number
 }
 
 /** A sandbox pod as described in `docs/pod.md`. */
 export function sandboxPodSpec(parts: SandboxPodParts = {}) {
-  const { runtimeClassName, offline = 'auto', withoutSeccomp = false } = parts
+  const { offline = 'auto', withoutSeccomp = false, terminationGracePeriodSeconds = 10 } = parts
   const env = (values: Record<string, string>) =>
     Object.entries(values).map(([name, value]) => ({ name, value }))
   const container = (name: string, image: string, user: number) => ({
@@ -36,11 +36,11 @@ export function sandboxPodSpec(parts: SandboxPodParts = {}) {
   })
   const mount = (name: string, mountPath: string) => ({ name, mountPath })
   return {
-    ...(runtimeClassName !== undefined && { runtimeClassName }),
+    ...(parts.runtimeClassName !== undefined && { runtimeClassName: parts.runtimeClassName }),
     restartPolicy: 'Never',
     automountServiceAccountToken: false,
     enableServiceLinks: false,
-    terminationGracePeriodSeconds: 10,
+    terminationGracePeriodSeconds,
     securityContext: {
       runAsNonRoot: true,
       fsGroup: POD_USERS.group,

@@ -3,11 +3,9 @@ import type { KubeObject } from '../../devcluster/client/kube-object.ts'
 import { aPool } from '../../devcluster/client/sandbox-objects.ts'
 import { describeWith } from './helpers/features.ts'
 import { quickPodSpec } from './helpers/pods.ts'
-import { quietPeriod } from './helpers/quiet-period.ts'
 import { aTemplate } from './helpers/sandbox-objects.ts'
 import { ownersOf, sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'
 
-const QUIET_MS = 3_000
 const namesOf = (objects: readonly KubeObject[]) => objects.map(({ metadata }) => metadata.name).sort()
 
 describeWith(['agent-sandbox'], 'a warm pool', () => {
@@ -25,11 +23,24 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
   const environmentOf = async (sandbox: string) =>
     (await space.pod(sandbox))['spec'].containers[0].env?.[0]?.name
 
+  /** The controller has seen an edit of the template when it has replaced a member. */
+  const untilMemberIsEdited = (pool: string) =>
+    space.eventually(`an edited member of ${pool}`, async () => {
+      for (const { metadata } of await space.members(pool))
+        if ((await environmentOf(metadata.name)) === 'EDITED') return true
+      return undefined
+    })
+
   it('keeps its stale members until they are claimed when it replaces on replenishing', async () => {
     const before = namesOf(await space.fillPool('lazy', 2))
 
+    await space.client.create(
+      aPool(space, 'rolled', { template: 'lazy', replicas: 1, updateStrategy: 'Recreate' }),
+    )
+    await space.waitForPool('rolled', 1)
+
     await editTemplate('lazy')
-    await quietPeriod(QUIET_MS)
+    await untilMemberIsEdited('rolled')
 
     expect(namesOf(await space.members('lazy'))).toEqual(before)
     const claim = await space.bindClaim({ pool: 'lazy' })
@@ -68,7 +79,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     const before = (await space.pod(sandboxOf(claim))).metadata.uid
 
     await editTemplate('claimed')
-    await quietPeriod(QUIET_MS)
+    await untilMemberIsEdited('claimed')
 
     const pod = await space.pod(sandboxOf(claim))
     expect(pod.metadata.uid).toBe(before)
@@ -86,7 +97,10 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     await space.client.mergePatch(space.path('sandboxtemplates', 'labels-only'), {
       spec: { podTemplate: { metadata } },
     })
-    await quietPeriod(QUIET_MS)
+    // A member of a second pool has the new label, so the controller has seen the edit.
+    await space.client.create(aPool(space, 'labelled', { template: 'labels-only', replicas: 1 }))
+    const [labelled] = await space.waitForPool('labelled', 1)
+    expect((await space.pod(labelled!.metadata.name)).metadata.labels).toMatchObject(metadata.labels)
 
     expect(namesOf(await space.members('labels-only'))).toEqual(before)
   })
