@@ -11,7 +11,7 @@ const namesOf = (objects: readonly KubeObject[]) => objects.map(({ metadata }) =
 describeWith(['agent-sandbox'], 'a warm pool', () => {
   const space = useSandboxSpace('pools')
 
-  /** Another pod spec for a template: a changed environment is enough to make its members stale. */
+  /** Changes the pod spec of a template. A new variable makes its members stale. */
   async function editTemplate(name: string): Promise<void> {
     const [container, ...rest] = (quickPodSpec() as { containers: Record<string, unknown>[] }).containers
     const containers = [{ ...container, env: [{ name: 'EDITED', value: 'yes' }] }, ...rest]
@@ -31,7 +31,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
       return undefined
     })
 
-  it('keeps its stale members until they are claimed when it replaces on replenishing', async () => {
+  it('keeps stale members until they are claimed with OnReplenish', async () => {
     const before = namesOf(await space.fillPool('lazy', 2))
 
     await space.client.create(
@@ -54,7 +54,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     expect(await environmentOf(fresh.metadata.name)).toBe('EDITED')
   })
 
-  it('throws all stale members away at once when it recreates', async () => {
+  it('replaces all stale members with Recreate', async () => {
     await space.client.create(aTemplate(space, 'eager'))
     await space.client.create(
       aPool(space, 'eager', { template: 'eager', replicas: 2, updateStrategy: 'Recreate' }),
@@ -69,7 +69,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     })
   })
 
-  it('leaves claimed sandboxes alone when its template changes', async () => {
+  it('does not change claimed sandboxes when its template changes', async () => {
     await space.client.create(aTemplate(space, 'claimed'))
     await space.client.create(
       aPool(space, 'claimed', { template: 'claimed', replicas: 1, updateStrategy: 'Recreate' }),
@@ -86,7 +86,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     expect(await environmentOf(sandboxOf(claim))).toBeUndefined()
   })
 
-  it('is not rolled by an edit of its template’s metadata alone', async () => {
+  it('does not replace members when only the metadata of its template changes', async () => {
     await space.client.create(aTemplate(space, 'labels-only'))
     await space.client.create(
       aPool(space, 'labels-only', { template: 'labels-only', replicas: 1, updateStrategy: 'Recreate' }),
@@ -114,7 +114,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     expect(next?.metadata.name).not.toBe(member!.metadata.name)
   })
 
-  it('takes its free members with it when deleted, and leaves the claimed ones to their claims', async () => {
+  it('deletes unclaimed members with itself, and keeps claimed ones', async () => {
     await space.fillPool('deleted', 2)
     const claim = await space.bindClaim({ pool: 'deleted' })
     await space.waitForPool('deleted', 2)
@@ -127,7 +127,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     expect(sandboxOf(await space.waitForBound(claim.metadata.name))).toBe(sandboxOf(claim))
   })
 
-  it('grows and shrinks by its scale subresource', async () => {
+  it('grows and shrinks with the scale subresource', async () => {
     await space.fillPool('scaled', 1)
     const scale = { ...space.path('sandboxwarmpools', 'scaled'), subresource: 'scale' }
 
@@ -148,7 +148,7 @@ describeWith(['agent-sandbox'], 'the objects and defaults that a template adds',
     name: `${template}-network-policy`,
   })
 
-  it('takes the service account token out of pods that do not ask for one', async () => {
+  it('remove the service account token from pods that do not request one', async () => {
     const [member] = await space.fillPool('no-token', 1)
 
     const pod = await space.pod(member!.metadata.name)
@@ -156,13 +156,13 @@ describeWith(['agent-sandbox'], 'the objects and defaults that a template adds',
     expect(pod['spec'].automountServiceAccountToken).toBe(false)
   })
 
-  it('makes no network policy when unmanaged', async () => {
+  it('create no network policy when unmanaged', async () => {
     await space.fillPool('unmanaged', 1)
 
     expect(await space.client.find(policy('unmanaged'))).toBeUndefined()
   })
 
-  it('opens the internet and takes cluster DNS away when managed, which is the default', async () => {
+  it('allow the internet and deny cluster DNS when managed, which is the default', async () => {
     const spec = { networkPolicyManagement: 'Managed' }
     const [member] = await space.fillPool('managed', 1, { spec })
 
@@ -177,7 +177,7 @@ describeWith(['agent-sandbox'], 'the objects and defaults that a template adds',
     expect(pod['spec'].dnsConfig.nameservers).toEqual(['8.8.8.8', '1.1.1.1'])
   })
 
-  it('denies both directions with an empty managed policy', async () => {
+  it('deny both directions with an empty managed policy', async () => {
     await space.fillPool('closed', 0, { spec: { networkPolicyManagement: 'Managed', networkPolicy: {} } })
 
     const found = await space.eventually('the network policy', () => space.client.find(policy('closed')))

@@ -37,10 +37,10 @@ const toNames = (...names: string[]) => ({
   toPorts: [{ ports: [{ port: '80', protocol: 'TCP' }] }],
 })
 
-/** Which runtimes to show it on: a policy that held only for one would be a hole. */
+/** Policies must hold on every runtime. */
 const runtimes = ['runc', 'gvisor'] as const
 
-describeWith(['cilium', 'cluster DNS', 'audit log'], 'a network policy, on real packets', () => {
+describeWith(['cilium', 'cluster DNS', 'audit log'], 'network policies on real packets', () => {
   const space = useNamespace('network')
   let outside: { stop(): Promise<void> }
 
@@ -93,7 +93,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a network policy, on real 
     )
   }
 
-  /** All at a time, for a denial is a silence. */
+  /** Runs all attempts in parallel, because each denied one waits for its timeout. */
   async function allOf(pod: string, targets: readonly string[], word: RegExp): Promise<void> {
     const ask = async (target: string) => ({ target, said: await attempt(space, pod, target) })
     const seen = await Promise.all(targets.map(ask))
@@ -138,7 +138,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a network policy, on real 
     })
   })
 
-  it('denies other pods and allows the kubelet’s probes', async () => {
+  it('deny other pods and allow the kubelet’s probes', async () => {
     const closed = aPolicy('NetworkPolicy', 'closed', {
       podSelector: { matchLabels: { app: 'server' } },
       policyTypes: ['Ingress'],

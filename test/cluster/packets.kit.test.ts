@@ -14,7 +14,7 @@ const ADDRESSES = { listed: '198.51.100.110', unlisted: '198.51.100.120', metada
 const RUNTIMES: readonly Runtime[] = ['runc', 'gvisor']
 const SILENCE_MS = 300
 
-describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the probes themselves', () => {
+describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the probes', () => {
   const stage = useStage({
     namespaces: [{ name: NAMESPACE }],
     pods: ['server', ...RUNTIMES].map((name) => ({
@@ -79,7 +79,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the probes thems
     },
   )
 
-  it.each(RUNTIMES)('tell silence and a refused name from the rest in a %s pod', async (runtime) => {
+  it.each(RUNTIMES)('distinguish dropped packets and refused names in a %s pod', async (runtime) => {
     const { prober } = stage().pod(NAMESPACE, runtime)
     const policy = await stage().client.create(namesOnly(runtime))
     const wanted = { namespaces: [NAMESPACE] }

@@ -49,7 +49,7 @@ describe.each([
 
     const change = { credential: { kind: 'keyVault', secretName: NAME } } as const
 
-    it('is read from the vault with the token that the kubelet projected', async () => {
+    it('is read from the vault with the projected token of the kubelet', async () => {
       const pod = await startPod()
 
       await pod.configure(change)

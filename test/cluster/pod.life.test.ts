@@ -62,13 +62,16 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
     const runInToolbox = ({ name }: SandboxPod, script: string) =>
       execInPod(space, { name, container: CONTAINERS.toolbox }, ['/bin/sh', '-c', script])
     const ENDINGS: readonly (readonly [string, (pod: SandboxPod) => Promise<unknown>])[] = [
-      ['the first runner is ended', (pod) => runInToolbox(pod, 'kill -TERM 1')],
+      ['the first runner gets SIGTERM', (pod) => runInToolbox(pod, 'kill -TERM 1')],
       ['the second runner is killed', (pod) => runInToolbox(pod, `kill -KILL $(${offlineRunner})`)],
       [
-        'a command goes for a thread of the second runner',
+        'a command kills a thread of the second runner',
         (pod) => runOnline(pod, `ls /proc/$(${offlineRunner})/task | tail -1 | xargs kill -KILL; sleep 9`),
       ],
-      ['all of the toolbox is killed that can be', (pod) => runInToolbox(pod, 'kill -KILL -1')],
+      [
+        'every process of the toolbox that can be killed is killed',
+        (pod) => runInToolbox(pod, 'kill -KILL -1'),
+      ],
       [
         'AgentHost receives SIGTERM',
         ({ name }) =>
@@ -80,7 +83,7 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       ],
     ]
 
-    it.each(ENDINGS)('is over for good when %s', async (_what, end) => {
+    it.each(ENDINGS)('ends permanently when %s', async (_what, end) => {
       const pod = await aPod()
       await pod.ready()
 
@@ -114,7 +117,7 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       ])
     })
 
-    it.skipIf(runtime !== 'runc')('is over for good when the machine kills AgentHost', async () => {
+    it.skipIf(runtime !== 'runc')('ends permanently when the machine kills AgentHost', async () => {
       const pod = await aPod()
       await pod.ready()
 
@@ -143,7 +146,7 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       )
     })
 
-    it('takes new keys while it is warm, and the old no longer when they are gone', async () => {
+    it('accepts new keys while it is warm, and rejects removed keys', async () => {
       const [old, next] = [keyPair(), keyPair()]
       const pod = await aPod()
       const statusWith = async (kid: string, key: ReturnType<typeof keyPair>) => {
@@ -177,7 +180,7 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
   })
 })
 
-/** The process of this machine that was started with this entry in its environment. */
+/** Finds a process of this machine by an entry of its environment. */
 function processWith(entry: string): number {
   const pid = readdirSync('/proc').find((name) => /^\d+$/.test(name) && environmentOf(name).includes(entry))
   if (pid === undefined) throw new Error(`no process has ${entry}`)

@@ -32,7 +32,7 @@ describeWith(['agent-sandbox', 'real node'], 'a run without free capacity', () =
     return seen
   }
 
-  /** The namespace has room for one pod, and one run has it. */
+  /** Creates a namespace with a quota of one pod, and a run that uses it. */
   async function aFullNamespace() {
     const { namespace } = space
     const quota = { apiVersion: 'v1', plural: 'resourcequotas', namespace, name: 'full' }
