@@ -61,24 +61,6 @@ describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the probes', () 
     expect(closed).toEqual(['refused', 'refused', 'name unknown'])
   })
 
-  it.each(RUNTIMES)(
-    'distinguish a drop and a rejected name from other outcomes in a %s pod',
-    async (runtime) => {
-      const { prober } = stage().pod(NAMESPACE, runtime)
-      const policy = await stage().client.create(namesOnly(runtime))
-      const wanted = { namespaces: [NAMESPACE] }
-      await stage().agent.waitUntilRealised({ ...wanted, present: [policy] })
-
-      const under = await prober.probe(cells)
-      await stage().client.delete(path(policy))
-      await stage().agent.waitUntilRealised({ ...wanted, absent: [policy] })
-      const after = await prober.probe(cells)
-
-      expect(under).toEqual([...Array.from({ length: 7 }, () => 'dropped'), 'open', 'name refused'])
-      expect(after).toEqual(cells.map(() => 'open'))
-    },
-  )
-
   it.each(RUNTIMES)('distinguish dropped packets and refused names in a %s pod', async (runtime) => {
     const { prober } = stage().pod(NAMESPACE, runtime)
     const policy = await stage().client.create(namesOnly(runtime))
