@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import { certificates, type ImageName, imageContents } from '../../images/contents.ts'
-import { bundleApi, bundleServices } from '../../scripts/bundle.ts'
+import { bundleApi, bundleServices } from '../../tools/bundle.ts'
 import { imageConfig } from './containerfile.ts'
 import { dropUnused } from './drop-unused.ts'
 import type { ImageSpec, LayerEntry } from './image-spec.ts'
