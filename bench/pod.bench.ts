@@ -29,7 +29,7 @@ const WARM_UP = 5
 const STARTS = 7
 /** What loads after standby has been loaded by then. */
 const SETTLE_MS = 1_000
-/** Of `quality.md` and the pod's own budget: memory before the agent runtime, time on a processor, one command. */
+/** Limits for memory before the agent runtime is loaded, for processor time, and for one command. */
 const BAR = { memoryBytes: 90 * 1024 * 1024, memoryRatio: 1.8, startRatio: 2, cpuMs: 300, commandMs: 20 }
 const RUNTIMES = ['runc', 'gvisor'] as const
 const never = new AbortController().signal
