@@ -2,10 +2,12 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { SandboxSettings } from '../contracts/policy.ts'
 import { AGENT_HOST_PORT } from '../contracts/ports.ts'
 import { KWOK_LABEL, KWOK_TOLERATION } from '../devcluster/addons/kwok.ts'
 import { createKubeClient, type KubeClient } from '../devcluster/client/kube-client.ts'
 import { readKubeconfig } from '../devcluster/client/kubeconfig.ts'
+import { aPool, EXTENSIONS_API, templateWith } from '../devcluster/client/sandbox-objects.ts'
 import { startCluster } from '../devcluster/cluster.ts'
 import { completeOptions } from '../devcluster/cluster-options.ts'
 import { waitUntil } from '../devcluster/host/wait-until.ts'
@@ -19,8 +21,6 @@ import { PROVIDER_TIMING } from '../runtime/sandboxes/kubernetes/provider-timing
 import type { BoundSandbox } from '../runtime/sandboxes/provider.ts'
 import { openStore } from '../runtime/store/open-store.ts'
 import type { RunRow, Store } from '../runtime/store/store.ts'
-import { aPool, aTemplate, EXTENSIONS_API } from '../test/cluster/helpers/sandbox-objects.ts'
-import { aRun } from '../test/store/rows.ts'
 import { type Bench, type Figure, figure } from './harness.ts'
 import { watchReady } from './subjects/ready-watch.ts'
 
@@ -123,14 +123,21 @@ const LAUNCH = {
 
 const insertRun = (store: Store): Promise<RunRow> =>
   store.transaction((tx) =>
-    tx.insertRun(
-      aRun({
-        id: timeOrderedId('run', new Date()),
-        agent: { kind: 'none' },
-        agentSpec: null,
-        keyId: 'bench',
-      }),
-    ),
+    tx.insertRun({
+      id: timeOrderedId('run', new Date()),
+      kind: 'agent',
+      owner: 'bench',
+      state: 'queued',
+      task: 'Bind a sandbox',
+      workspace: { kind: 'empty' },
+      agent: { kind: 'none' },
+      agentSpec: null,
+      labels: {},
+      settings: SandboxSettings.parse({}),
+      interactive: false,
+      policyVersion: 'p1',
+      keyId: 'bench',
+    }),
   )
 
 /** Launches in rounds of `parallel`, each round on a full pool and given back whole. */
@@ -249,7 +256,7 @@ async function makePool(client: KubeClient): Promise<void> {
     terminationGracePeriodSeconds: 0,
     containers: [{ name: 'main', image: 'x' }],
   }
-  await client.create(aTemplate({ name: NAMESPACE }, POOL, { podSpec }))
+  await client.create(templateWith({ name: NAMESPACE }, POOL, { podSpec }))
   await client.create(aPool({ name: NAMESPACE }, POOL, { template: POOL, replicas: REPLICAS }))
 }
 

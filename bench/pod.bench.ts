@@ -10,6 +10,7 @@ import { createKubeClient, type KubeClient } from '../devcluster/client/kube-cli
 import type { KubeObject } from '../devcluster/client/kube-object.ts'
 import { readKubeconfig } from '../devcluster/client/kubeconfig.ts'
 import { conditionOf } from '../devcluster/client/manifests.ts'
+import { KEYS_MAP, sandboxPodSpec } from '../devcluster/client/sandbox-pod-spec.ts'
 import { type Cluster, startCluster } from '../devcluster/cluster.ts'
 import { completeOptions } from '../devcluster/cluster-options.ts'
 import { whyNoNodes } from '../devcluster/host/privileges.ts'
@@ -17,7 +18,6 @@ import { waitUntil } from '../devcluster/host/wait-until.ts'
 import { createAgentHostClient } from '../runtime/agent-host-client/client.ts'
 import { signTicket } from '../runtime/api/keys/ticket.ts'
 import { deadline } from '../runtime/kit/deadline.ts'
-import { KEYS_MAP, sandboxPodSpec } from '../test/cluster/helpers/sandbox-pod-spec.ts'
 import { type Bench, type Figure, figure } from './harness.ts'
 
 const NAMESPACE = 'default'
@@ -29,7 +29,7 @@ const WARM_UP = 5
 const STARTS = 7
 /** What loads after standby has been loaded by then. */
 const SETTLE_MS = 1_000
-/** Of `quality.md` and the pod's own budget: memory before the agent runtime, time on a processor, one command. */
+/** Limits for memory before the agent runtime is loaded, for processor time, and for one command. */
 const BAR = { memoryBytes: 90 * 1024 * 1024, memoryRatio: 1.8, startRatio: 2, cpuMs: 300, commandMs: 20 }
 const RUNTIMES = ['runc', 'gvisor'] as const
 const never = new AbortController().signal

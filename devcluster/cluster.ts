@@ -12,6 +12,7 @@ import { type ClusterOptions, modulesFor } from './cluster-options.ts'
 import { startApiServer } from './control-plane/api-server.ts'
 import { startControllerManager, startScheduler } from './control-plane/controllers.ts'
 import { startEtcd } from './control-plane/etcd.ts'
+import { startCrashCleanup } from './crash-cleanup.ts'
 import { planAddresses, rangesOverlap } from './host/addresses.ts'
 import { type ClusterNetwork, createNetwork, linkExists, linkName, routedRanges } from './host/links.ts'
 import { requirePackages } from './host/packages.ts'
@@ -24,7 +25,6 @@ import { dnsImage, pauseImage, toolboxImage } from './images/toolbox.ts'
 import { prepareNode, type RealNode, startKubelet, waitUntilNodeReady } from './node/node.ts'
 import { openVolumes } from './node/open-volumes.ts'
 import { stopCluster } from './stop-cluster.ts'
-import { startUndertaker } from './undertaker.ts'
 
 export interface Cluster {
   readonly slot: number
@@ -44,13 +44,13 @@ export async function startCluster(options: ClusterOptions, say: Say): Promise<C
   const tools = await ensureTools(modulesFor(options), say)
   for (const slot of await sweepDeadClusters()) say(`cleaned up after cluster ${slot}, whose owner has died`)
   const slot = takeSlot(await refuseTakenRanges(options))
-  const undertaker = startUndertaker(slot)
+  const cleanup = startCrashCleanup(slot)
   const context = createContext({ slot, tools, plan: planAddresses(slot), options })
   const volumes = options.nodes > 0 ? openVolumes(context.folder) : undefined
   const stop = async () => {
     volumes?.close()
     await stopCluster(context)
-    await undertaker.dismiss()
+    await cleanup.stop()
   }
   try {
     const steps = await bringUp(context)

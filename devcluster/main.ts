@@ -1,7 +1,15 @@
+import { existsSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import { Command, InvalidArgumentError, Option } from 'commander'
+import { IMAGE_NAMES } from '../images/contents.ts'
 import { ensureTools } from './build/ensure-tools.ts'
 import { MODULE_NAMES } from './build/modules.ts'
-import { completeOptions, IDENTITY_TIMINGS, type IdentityTiming } from './cluster-options.ts'
+import {
+  type ClusterOptions,
+  completeOptions,
+  IDENTITY_TIMINGS,
+  type IdentityTiming,
+} from './cluster-options.ts'
 import { chooseCluster, findClusters } from './commands/choose-cluster.ts'
 import { takeDown } from './commands/down.ts'
 import { logNames, readLog, runWithCluster } from './commands/logs-and-exec.ts'
@@ -33,31 +41,42 @@ interface UpFlags {
   readonly cilium?: true | IdentityTiming
   readonly kwok?: number
   readonly service?: boolean
+  readonly images?: string
   readonly keep?: boolean
   readonly json?: boolean
 }
 
-async function up({
-  node,
-  nodes,
-  gvisor,
-  cilium,
-  kwok,
-  service = false,
-  keep,
-  json,
-}: UpFlags): Promise<void> {
-  const cluster = completeOptions({
+async function up({ images, keep, json, ...flags }: UpFlags): Promise<void> {
+  const { service = false } = flags
+  if (images !== undefined) requireArchives(images, service)
+  const options = {
+    cluster: clusterOf(flags),
+    service,
+    ...(images !== undefined && { images: resolve(images) }),
+  }
+  const tell = (summary: ClusterSummary) =>
+    print(json ? JSON.stringify(summary) : describe(summary, keep ?? false))
+  if (keep) tell(await keepCluster(options, say))
+  else await holdCluster(options, say, tell)
+}
+
+function clusterOf({ node, nodes, gvisor, cilium, kwok, service = false }: UpFlags): ClusterOptions {
+  return completeOptions({
     nodes: nodes ?? (node ? 1 : 0),
     gvisor: gvisor ?? service,
     cilium: cilium === true || (service && cilium === undefined) ? 'instant' : (cilium ?? false),
     kwokNodes: kwok ?? 0,
   })
-  const options = { cluster, service }
-  const tell = (summary: ClusterSummary) =>
-    print(json ? JSON.stringify(summary) : describe(summary, keep ?? false))
-  if (keep) tell(await keepCluster(options, say))
-  else await holdCluster(options, say, tell)
+}
+
+/** Checks first, because the cluster takes half a minute to start. */
+function requireArchives(folder: string, service: boolean): void {
+  if (!service) throw new HarnessError('--images needs --service: only the product uses these images')
+  const missing = IMAGE_NAMES.map((name) => join(folder, `${name}.tar`)).filter((path) => !existsSync(path))
+  if (missing.length > 0)
+    throw new HarnessError(
+      `--images: no such file: ${missing.join(', ')}. Build them as docs/local-cluster.md describes`,
+    )
 }
 
 function describe({ slot, kubeconfig, steps, service }: ClusterSummary, keep: boolean): string {
@@ -106,6 +125,7 @@ program
   )
   .option('--kwok <count>', 'fake nodes, whose pods are ready at once', wholeNumber)
   .option('--service', 'the product itself, with a database and keys of its own; brings gVisor and Cilium')
+  .option('--images <folder>', 'with --service: images built from images/*.Containerfile, as archives')
   .option('--keep', 'return when it is ready, and leave it running')
   .option('--json', 'print the result as JSON')
   .action(up)

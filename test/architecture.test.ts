@@ -129,8 +129,9 @@ const RULES: Readonly<Record<string, Rule>> = {
     packages: [],
   },
   'tools/pull-request-comment': { rooms: ['contracts'], packages: ['zod'] },
+  images: { packages: [] },
   devcluster: {
-    rooms: ['contracts', 'charts-src', 'tools/bundle.ts', 'tools/make-keys.ts'],
+    rooms: ['contracts', 'charts-src', 'images', 'tools/bundle.ts', 'tools/make-keys.ts'],
     packages: ['undici', 'yaml', 'tar-stream', 'commander', 'pg in service/'],
   },
 }
@@ -142,6 +143,11 @@ const roomOf = (path: string) =>
     .filter((room) => path.startsWith(`${room}/`))
     .sort((a, b) => b.length - a.length)[0]
 
+const targetOf = (file: string, specifier: string) =>
+  specifier.startsWith('.') ? posix.join(posix.dirname(file), specifier) : specifier
+/** Benchmarks may import everything except tests. */
+const isBench = (file: string) => file.startsWith('bench/')
+
 const isInside = (path: string, room: string) => path === room || path.startsWith(`${room}/`)
 
 function permits(file: string, specifier: string): boolean {
@@ -150,7 +156,7 @@ function permits(file: string, specifier: string): boolean {
   if (room === undefined) return false
   if (specifier.startsWith('node:')) return !isPure
   if (specifier.startsWith('.')) {
-    const target = posix.join(posix.dirname(file), specifier)
+    const target = targetOf(file, specifier)
     return [room, ...rooms].some((allowed) => isInside(target, allowed))
   }
   return packages.some((entry) => {
@@ -165,8 +171,11 @@ function violations(file: string, source: string): string[] {
   const isTest = file.startsWith('test/') || file.startsWith('bench/')
   const imports = [...source.matchAll(IMPORT)].map(([, named, bare]) => named ?? bare ?? '')
   const refused = isTest ? [] : imports.filter((specifier) => !permits(file, specifier))
+  const ofTests = isBench(file)
+    ? imports.filter((specifier) => isInside(targetOf(file, specifier), 'test'))
+    : []
   return [
-    ...refused.map((specifier) => `${file} imports ${specifier}`),
+    ...[...refused, ...ofTests].map((specifier) => `${file} imports ${specifier}`),
     ...(/\bvi\.(?:mock|doMock)\(/.test(source) ? [`${file} mocks a module`] : []),
     ...(/^\s*export\s+(?:type\s+)?(?:\*|\{[^}]*\})\s*from\s/m.test(source) ? [`${file} is a barrel`] : []),
     // Of a `z` that is imported by name a bundle carries all there is; of the namespace what is used.
@@ -188,6 +197,7 @@ const TREES = [
   'runtime',
   'cli',
   'devcluster',
+  'images',
   'test',
   'bench',
   'tools',
@@ -244,6 +254,9 @@ test.each([
   ['cli/utils/x.ts', `const a = 1`],
   ['contracts/x.ts', `import { z } from 'zod'`],
   ['test/x.test.ts', `vi.mock('../cli/main.ts')`],
+  ['bench/x.bench.ts', `import { aRun } from '../test/store/rows.ts'`],
+  ['tools/x/main.ts', `import { aRun } from '../../test/store/rows.ts'`],
+  ['images/x.ts', `import { cacheRoot } from '../devcluster/build/tool-cache.ts'`],
 ])('finds what is planted in %s: %s', (file, source) => {
   expect(violations(file, source)).toHaveLength(1)
 })

@@ -6,10 +6,10 @@ import { spawnService } from '../../cli/service/spawn-service.ts'
 import { EXECUTOR_KEYS, names } from '../../contracts/names.ts'
 import type { KubeClient } from '../../devcluster/client/kube-client.ts'
 import type { KubeObject } from '../../devcluster/client/kube-object.ts'
+import { aPool, CORE_API, EXTENSIONS_API, templateWith } from '../../devcluster/client/sandbox-objects.ts'
+import { KEYS_MAP, sandboxPodSpec } from '../../devcluster/client/sandbox-pod-spec.ts'
 import { waitUntil } from '../../devcluster/host/wait-until.ts'
 import { createClient } from '../../runtime/client/client.ts'
-import { aPool, aTemplate, CORE_API, EXTENSIONS_API } from '../../test/cluster/helpers/sandbox-objects.ts'
-import { KEYS_MAP, sandboxPodSpec } from '../../test/cluster/helpers/sandbox-pod-spec.ts'
 
 const POOL_MS = 180_000
 
@@ -53,7 +53,7 @@ export async function startClusterService(kube: KubeClient, kubeconfig: string, 
     data: { [EXECUTOR_KEYS.file]: readFileSync(join(stateDir, 'keys', EXECUTOR_KEYS.file), 'utf8') },
   })
   const podSpec = { ...sandboxPodSpec(), serviceAccountName: account, terminationGracePeriodSeconds: 1 }
-  await kube.create(aTemplate({ name: namespace }, pool('agent'), { podSpec }))
+  await kube.create(templateWith({ name: namespace }, pool('agent'), { podSpec }))
   await kube.create(aPool({ name: namespace }, pool('agent'), { template: pool('agent'), replicas }))
   const path = { apiVersion: EXTENSIONS_API, plural: 'sandboxwarmpools', namespace, name: pool('agent') }
   return {

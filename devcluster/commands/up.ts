@@ -19,6 +19,8 @@ export interface UpOptions {
   readonly cluster: ClusterOptions
   /** Also installs the product itself. */
   readonly service: boolean
+  /** A folder with archives of the product's images. Without it the images are made from this clone. */
+  readonly images?: string
 }
 
 export interface ClusterSummary {
@@ -37,7 +39,7 @@ function summaryOf(
   return { slot, kubeconfig, steps, service: { url, apiKey, apiKeyFile } }
 }
 
-/** Starts a cluster, with the product in it if requested, and holds it until a signal arrives. */
+/** Starts a cluster, installs the product if the options say so, and stops both when a signal arrives. */
 export async function holdCluster(
   options: UpOptions,
   say: Say,
@@ -47,13 +49,13 @@ export async function holdCluster(
   let isReady = false
   for (const signal of SIGNALS) {
     process.on(signal, () => {
-      // Half a cluster is not stopped in order: our death ends its processes, and its undertaker does the rest.
+      // There is no orderly stop for half a cluster. Its processes end with this one, and a clean-up process removes the rest.
       if (!isReady) process.exit(130)
       resolve()
     })
   }
   const cluster = await startCluster(options.cluster, say)
-  const service = options.service ? await serviceIn(cluster, say) : undefined
+  const service = options.service ? await serviceIn(cluster, options, say) : undefined
   isReady = true
   onReady(summaryOf(cluster, service))
   const alive = setInterval(() => undefined, 60_000)
@@ -63,18 +65,18 @@ export async function holdCluster(
   await cluster.stop()
 }
 
-/** Loads the renderer and the database's client only when needed, because they take a second to load. */
-async function serviceIn(cluster: Cluster, say: Say): Promise<RunningService> {
+/** The import is dynamic because the renderer and the database client take a second to load. */
+async function serviceIn(cluster: Cluster, { images }: UpOptions, say: Say): Promise<RunningService> {
   try {
     const { startService } = await import('../service/start-service.ts')
-    return await startService(cluster, say)
+    return await startService(cluster, say, images)
   } catch (error) {
     await cluster.stop()
     throw error
   }
 }
 
-/** Starts a process that holds the cluster, and returns once the cluster is ready. */
+/** Starts a process that holds the cluster, and returns when the cluster is ready. */
 export async function keepCluster(options: UpOptions, say: Say): Promise<ClusterSummary> {
   const args = [join(import.meta.dirname, 'holder.ts'), JSON.stringify(options)]
   const child = spawn(process.execPath, args, {
@@ -103,13 +105,13 @@ function readyMessage(child: ChildProcess, say: Say): Promise<ClusterSummary> {
   return promise
 }
 
-/** The counterpart of `keepCluster`: runs in a separate process, which outlives the process that started it. */
+/** The process that `keepCluster` starts. It outlives its parent. */
 export async function holdForParent(options: UpOptions): Promise<void> {
   const tell = (message: Message) => {
     if (process.connected) process.send?.(message)
   }
   const orphaned = () => process.exit(130)
-  // If the parent exits before it receives the cluster's number, the cluster would stay unnoticed, so it is ended.
+  // If the parent exits before it receives the cluster's number, the user could not find the cluster.
   process.once('disconnect', orphaned)
   try {
     await holdCluster(

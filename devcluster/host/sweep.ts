@@ -38,7 +38,7 @@ async function removeCgroups(folders: readonly string[]): Promise<void> {
 }
 
 /**
- * Cleans up after clusters whose owner and undertaker process were both killed. Returns the slots of these clusters.
+ * Cleans up after clusters whose owner and clean-up process were both killed. Returns the slots of these clusters.
  */
 export async function sweepDeadClusters(): Promise<number[]> {
   const dead = listSlots().filter(isDead)

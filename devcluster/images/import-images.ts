@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Cluster } from '../cluster.ts'
 import { HarnessError } from '../harness-error.ts'
@@ -29,6 +29,29 @@ export async function importPinned(cluster: Cluster, specs: readonly ImageSpec[]
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
+}
+
+/**
+ * Imports an archive of one image (OCI layout, as written by `buildah push … oci-archive:FILE` or `docker save`) and
+ * returns the name that pins it by digest.
+ */
+export async function importArchive(cluster: Cluster, archive: string, name: string): Promise<string> {
+  const folder = mkdtempSync(join(cluster.folder, 'archive-'))
+  try {
+    const copy = join(folder, 'image.tar')
+    copyFileSync(archive, copy)
+    const index = JSON.parse(await runCommand(['tar', '-xOf', copy, 'index.json'])) as Index
+    const [manifest, ...others] = index.manifests
+    if (!manifest || others.length > 0) throw new HarnessError(`${archive} must contain exactly one image`)
+    await onNode(cluster, ['import', '--local', '--base-name', name, '--digests', copy])
+    return `${name}@${manifest.digest}`
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+interface Index {
+  readonly manifests: readonly { readonly digest: string }[]
 }
 
 async function onNode({ folder, binFolders }: Cluster, args: readonly string[]): Promise<void> {

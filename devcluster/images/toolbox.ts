@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
+import { folderEntries } from '../../images/contents.ts'
 import type { ImageSpec, LayerEntry } from './image-spec.ts'
-import { completeLayer, folderTree, programWithLibraries } from './program-files.ts'
+import { completeLayer, programWithLibraries } from './program-files.ts'
 
 export const PAUSE_IMAGE = 'localhost/pause:1'
 export const TOOLBOX_IMAGE = 'localhost/toolbox:1'
@@ -77,8 +78,8 @@ export function shell(): LayerEntry[] {
 export function git(): LayerEntry[] {
   return [
     ...programWithLibraries('/usr/bin/git', 'usr/bin/git'),
-    ...folderTree('/usr/lib/git-core', 'usr/lib/git-core'),
-    ...folderTree('/usr/share/git-core/templates', 'usr/share/git-core/templates'),
+    ...folderEntries('/usr/lib/git-core', 'usr/lib/git-core'),
+    ...folderEntries('/usr/share/git-core/templates', 'usr/share/git-core/templates'),
   ]
 }
 
@@ -89,6 +90,6 @@ export function python(): LayerEntry[] {
   return [
     ...programWithLibraries(program, `usr/bin/${name}`),
     { kind: 'link', path: 'usr/bin/python3', target: name },
-    ...folderTree(`/usr/lib/${name}`, `usr/lib/${name}`, PYTHON_EXTRAS),
+    ...folderEntries(`/usr/lib/${name}`, `usr/lib/${name}`, PYTHON_EXTRAS),
   ]
 }

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import type { Environment } from '../../charts-src/environment/schema.ts'
 import { API_KEY_FILE } from '../../contracts/api-env.ts'
+import type { ImageName } from '../../images/contents.ts'
 import { makeKeys } from '../../tools/make-keys.ts'
 import { thirdPartyCrds } from '../addons/third-party-crds.ts'
 import { cacheRoot } from '../build/tool-cache.ts'
@@ -9,11 +10,18 @@ import { installCrds } from '../client/manifests.ts'
 import type { Cluster } from '../cluster.ts'
 import { HarnessError } from '../harness-error.ts'
 import type { ImageSpec } from '../images/image-spec.ts'
-import { importPinned } from '../images/import-images.ts'
+import { importArchive, importPinned } from '../images/import-images.ts'
 import { apiImage, podImages } from '../images/pod-images.ts'
 import { type Database, startDatabase } from './database.ts'
 import { applyTree, renderChanged } from './gitops-tree.ts'
 import { CONTROL_PLANE } from './names.ts'
+
+export interface InstallTarget {
+  readonly cluster: Cluster
+  readonly client: KubeClient
+  /** A folder with `api.tar`, `agent-host.tar` and `toolbox.tar`. Without it the images are made from this clone. */
+  readonly images?: string | undefined
+}
 
 export interface InstalledService {
   readonly apiKey: string
@@ -22,12 +30,11 @@ export interface InstalledService {
 }
 
 /**
- * Installs the committed tree of `environments/local.json`, with images of this clone, new keys and a PostgreSQL. The
- * cluster needs gVisor and Cilium. The caller stops the database before the cluster.
+ * Installs the committed tree of `environments/local.json` with new keys and a PostgreSQL server. The cluster needs gVisor
+ * and Cilium. The caller stops the database before the cluster.
  */
 export async function installService(
-  cluster: Cluster,
-  client: KubeClient,
+  { cluster, client, images: archives }: InstallTarget,
   say: (line: string) => void,
 ): Promise<InstalledService> {
   say('installing the definitions of the custom resources')
@@ -39,8 +46,8 @@ export async function installService(
     const keys = join(folder, 'keys')
     const { files, jwks } = await makeKeys(keys)
     await createKeysSecret(client, files)
-    say('building and importing the images of this clone')
-    const images = await importImages(cluster)
+    say(archives ? `importing the images in ${archives}` : 'building and importing the images of this clone')
+    const images = archives ? await importBuilt(cluster, archives) : await importImages(cluster)
     say('applying the tree of environments/local.json')
     const tree = renderChanged(folder, 'local', (environment) => changed(environment, { images, jwks }))
     const { code, output } = await applyTree(cluster, [tree])
@@ -68,6 +75,16 @@ async function importImages(cluster: Cluster) {
   const [ofApi, ofHost, ofToolbox] = await importPinned(cluster, specs)
   if (!ofApi || !ofHost || !ofToolbox) throw new HarnessError('an image was not imported')
   return { api: ofApi, agentHost: ofHost, toolbox: ofToolbox }
+}
+
+async function importBuilt(cluster: Cluster, folder: string) {
+  const imported = async (name: ImageName) =>
+    await importArchive(cluster, join(folder, `${name}.tar`), `localhost/agentweaver/${name}`)
+  return {
+    api: await imported('api'),
+    agentHost: await imported('agent-host'),
+    toolbox: await imported('toolbox'),
+  }
 }
 
 type Given = { readonly images: Partial<Environment['images']>; readonly jwks: object }

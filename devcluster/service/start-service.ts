@@ -9,22 +9,25 @@ import { CONTROL_PLANE } from './names.ts'
 import { waitForApi, waitForPools } from './readiness.ts'
 
 export interface RunningService {
-  /** Where this machine reaches the API. */
   readonly url: string
   readonly apiKey: string
   readonly apiKeyFile: string
   stop(): Promise<void>
 }
 
-/** Installs the product in a running cluster, waits until it accepts runs, and opens a local port to it. */
-export async function startService(cluster: Cluster, say: (line: string) => void): Promise<RunningService> {
+/** Installs the product in a running cluster, waits until it accepts runs, and opens a port of this machine to it. */
+export async function startService(
+  cluster: Cluster,
+  say: (line: string) => void,
+  images?: string,
+): Promise<RunningService> {
   const client = createKubeClient(readKubeconfig(cluster.kubeconfig))
   const undo: (() => unknown)[] = [() => client.close()]
   const stop = async () => {
     for (const step of undo.splice(0).reverse()) await step()
   }
   try {
-    const { apiKey, apiKeyFile, database } = await installService(cluster, client, say)
+    const { apiKey, apiKeyFile, database } = await installService({ cluster, client, images }, say)
     undo.push(() => database.stop())
     say('waiting for two replicas of the API')
     await waitForApi(client)

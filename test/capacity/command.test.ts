@@ -8,7 +8,7 @@ const page = () => readFile(join(ROOT, 'docs/capacity.md'), 'utf8')
 const capacity = (...argv: string[]) => runCli(['capacity', ...argv], { cwd: ROOT })
 
 describe('agentweaver capacity', () => {
-  test('prints the report that the page shows', async () => {
+  test('prints the report in docs/capacity.md', async () => {
     const text = await page()
     const [, line = ''] = /```sh\nnpx agentweaver (.*)\n```/.exec(text) ?? []
     const [, shown] = /<!-- generated: report -->\n```\n([\s\S]*?)```\n<!-- end -->/.exec(text) ?? []
@@ -52,7 +52,7 @@ describe('agentweaver capacity', () => {
     expect(stdout).toMatch(/: they do not fit\.\n$/)
   })
 
-  test('lets each option count', async () => {
+  test('uses each option', async () => {
     const ask = async (...argv: string[]) => {
       const { stdout } = await capacity('--env', 'prod', '--json', '--arrivals', '120', ...argv)
       return JSON.parse(stdout).warm
@@ -66,7 +66,7 @@ describe('agentweaver capacity', () => {
     expect((await ask('--class', 'command')).configured).not.toBe(plain.configured)
   })
 
-  test('takes the path of a file anywhere', async () => {
+  test('accepts the path of any file', async () => {
     const folder = await aFolder('aw-capacity-')
     await writeFile(join(folder, 'dev.json'), environmentText('dev'))
 
@@ -78,7 +78,7 @@ describe('agentweaver capacity', () => {
   })
 })
 
-describe('agentweaver capacity refuses, with status 2,', () => {
+describe('agentweaver capacity exits with status 2 for', () => {
   test.each([
     [['--env', 'nowhere'], 'environments/nowhere.json', 'dev, local, pr-example, prod'],
     [['--env', './environments'], 'cannot be read (EISDIR)', '--env'],
@@ -104,7 +104,7 @@ describe('agentweaver capacity refuses, with status 2,', () => {
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
   })
 
-  test('every mistake of a file, by file and key, without its control characters', async () => {
+  test('every mistake in a file, and prints file and key without control characters', async () => {
     const folder = await aFolder('aw-capacity-')
     const file = JSON.parse(environmentText('prod'))
     file.sizes.sandboxes.agent.warm.replicas = -1

@@ -6,7 +6,7 @@ import type { Environment } from '../../charts-src/environment/schema.ts'
 import { anEnvironment, ENVIRONMENTS, type Loose } from '../charts/fixture.ts'
 import { processorMs } from '../helpers/processor-time.ts'
 
-/** One node of 10 cpu and 20 GiB for sandboxes of 1 cpu and 1.25 GiB, and nothing else that binds. */
+/** One node with 10 CPUs and 20 GiB for sandboxes of 1 CPU and 1.25 GiB. No other limit binds. */
 function aRoomyEnvironment(change: (environment: Loose) => void = () => undefined): Environment {
   const environment = structuredClone(anEnvironment('prod')) as Loose
   const container = { cpuMillis: 500, maxCpuMillis: 500, memoryMib: 512, ephemeralMib: 16 }
@@ -40,7 +40,7 @@ function aRoomyEnvironment(change: (environment: Loose) => void = () => undefine
 
 const first = ({ limits }: ReturnType<typeof fitInAll>) => limits[0]
 
-describe('what binds first', () => {
+describe('the limit that binds first', () => {
   test.each<[string, number, (environment: Loose) => void]>([
     ['infra.sandboxNodes.cpuMillis', 10, () => undefined],
     [
@@ -87,7 +87,7 @@ describe('what binds first', () => {
     expect(fit.sandboxes).toBe(sandboxes)
   })
 
-  test('counts the overhead of the runtime class', () => {
+  test('includes the overhead of the runtime class', () => {
     const bindsOnMemory = (overhead: number) =>
       aRoomyEnvironment(({ infra, sizes }) => {
         infra.sandboxNodes.memoryMib = 10_340
@@ -123,7 +123,7 @@ describe('what binds first', () => {
     })
   })
 
-  test('keeps the warm pools of both classes full', () => {
+  test('leaves room for the warm pools of both classes', () => {
     const environment = aRoomyEnvironment(({ sizes }) => {
       sizes.sandboxes.agent.warm.replicas = 2
       sizes.sandboxes.command.warm = { owner: 'autoscaler', max: 3 }
@@ -141,7 +141,7 @@ describe('what binds first', () => {
     expect(fitInAll(environment, 'agent').sandboxes).toBe(0)
   })
 
-  test('never permits more when anything shrinks', () => {
+  test('never permits more sandboxes when a value becomes smaller', () => {
     const resource = fc.constantFrom('cpuMillis', 'memoryMib', 'ephemeralMib', 'pods', 'max')
     fc.assert(
       fc.property(resource, fc.double({ min: 0.1, max: 1, noNaN: true }), (name, share) => {
@@ -159,7 +159,7 @@ describe('what binds first', () => {
     )
   })
 
-  test('is found at once for the largest pools and nodes that a file may say', () => {
+  test('is found quickly for the largest pools and nodes that the schema allows', () => {
     const environment = aRoomyEnvironment(({ infra }) => {
       Object.assign(infra.sandboxNodes, {
         max: 1000,
@@ -184,12 +184,12 @@ describe('what binds first', () => {
     })
 
     expect(warm?.recommended).toBeGreaterThan(100_000)
-    // The quota of memory binds: it takes as many of 1280 MiB, the warm ones among them.
+    // The memory quota binds: it has room for this many sandboxes of 1280 MiB, including the warm ones.
     expect(warm?.sandboxesBeside).toBe(Math.floor(1e9 / 1280) - (warm?.recommended ?? 0))
     expect(ms).toBeLessThan(3000)
   })
 
-  test('does not count what two nodes have left over together', () => {
+  test('does not add up the remainders of two nodes', () => {
     const environment = aRoomyEnvironment(({ infra }) => {
       Object.assign(infra.sandboxNodes, { max: 2, cpuMillis: 2000 })
     })

@@ -1,25 +1,25 @@
 export interface PoolModel {
   readonly warm: number
-  /** Claims per second, times the mean seconds of a start. */
+  /** Claims per second × mean start time in seconds. */
   readonly load: number
   readonly dispersion?: number
-  /** How start times vary about their mean, which is 1. */
+  /** Distribution of start times. The mean is 1. */
   readonly starts: 'fixed' | 'exponential'
-  /** What a claim does that finds no warm sandbox: takes one that is starting, or starts one of its own. */
+  /** A claim without a warm sandbox takes a starting one, or starts another. */
   readonly whenEmpty?: 'takes the next' | 'starts its own'
   readonly seed: number
 }
 
 export interface Simulated {
   readonly hitRatio: number
-  /** From the spread of the blocks: claims that follow each other are not independent. */
+  /** Estimated from blocks, because consecutive claims are not independent. */
   readonly standardError: number
 }
 
 const BLOCKS = 60
 const CLAIMS_PER_BLOCK = 4000
 
-/** Plays a pool claim by claim: each takes a sandbox, and one is started in its place. */
+/** Simulates a pool: each claim takes a sandbox, and a replacement starts. */
 export function simulatePool(model: PoolModel): Simulated {
   const { warm, load, dispersion = 1, starts, whenEmpty = 'takes the next', seed } = model
   const random = createRandom(seed)
@@ -42,7 +42,7 @@ export function simulatePool(model: PoolModel): Simulated {
     while (random() < again) hits.push(claim())
     return hits
   }
-  // A pool begins full, and one that has worked for long is not.
+  // Skip the beginning: the pool starts full, unlike a pool in steady state.
   while (now < 30) burst()
   const blocks = Array.from({ length: BLOCKS }, () => {
     const hits: boolean[] = []
@@ -54,7 +54,7 @@ export function simulatePool(model: PoolModel): Simulated {
   return { hitRatio: mean, standardError: Math.sqrt(variance / BLOCKS) }
 }
 
-/** mulberry32: the same numbers everywhere for the same seed. */
+/** mulberry32: equal numbers for equal seeds on every machine. */
 function createRandom(seed: number): () => number {
   let state = seed >>> 0
   return () => {

@@ -4,7 +4,7 @@ import { hitRatio, underWay, underWayAtMost, warmSize } from '../../charts-src/c
 import { simulatePool } from './simulate-pool.ts'
 
 const poisson = (load: number) => ({ load, dispersion: 1 })
-/** Wide enough that a right formula passes in all but one of some ten thousand seeds. */
+/** A correct formula fails for about one of ten thousand seeds. */
 const ERRORS = 4
 
 const POOLS = [
@@ -18,7 +18,7 @@ const CASES = POOLS.flatMap(([warm, load], index) =>
   STARTS.map((starts) => ({ warm, load, starts, seed: 1000 + index })),
 )
 
-/** How many standard errors a formula is off. */
+/** Difference between formula and simulation in standard errors. */
 function distance(formula: number, pool: Parameters<typeof simulatePool>[0]): number {
   const { hitRatio: simulated, standardError } = simulatePool(pool)
   return Math.abs(formula - simulated) / standardError
@@ -82,7 +82,7 @@ describe('the formula and a simulated pool', () => {
     expect(hitRatio(4, poisson(3))).toBeLessThan(simulated - ERRORS * standardError)
   })
 
-  test('are the same for the same seed', () => {
+  test('are equal for equal seeds', () => {
     const pool = { warm: 4, load: 2, starts: 'exponential', seed: 5 } as const
 
     expect(simulatePool(pool)).toEqual(simulatePool(pool))
@@ -127,7 +127,7 @@ describe('the number of starts in progress', () => {
 })
 
 describe('the recommended size', () => {
-  test('is the smallest that reaches the target', () => {
+  test('is the smallest size that reaches the target', () => {
     const targets = fc.double({ min: 0.5, max: 0.9999, noNaN: true })
     fc.assert(
       fc.property(loads, dispersions, targets, (load, dispersion, target) => {
@@ -145,7 +145,7 @@ describe('the recommended size', () => {
     expect(warmSize({ load: 3, dispersion: 4 }, 0.99)).toBeGreaterThan(warmSize(poisson(3), 0.99))
   })
 
-  test('is not reached by an empty pool', () => {
+  test('is never zero', () => {
     expect(hitRatio(0, poisson(0.001))).toBe(0)
     expect(warmSize(poisson(0.001), 0.99)).toBe(1)
   })

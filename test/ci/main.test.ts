@@ -19,7 +19,7 @@ function run(env: Record<string, string> = {}) {
   return { status, lines: said.filter((line) => /^(?:flaky: |failed: |\d+ passed)/.test(line)), said }
 }
 
-it('passes with a test that passed the second time, and lists it with its first reason', () => {
+it('passes when a test passes the second time, and lists it with its first error', () => {
   const { status, lines, said } = run()
 
   expect(lines).toEqual([
@@ -30,7 +30,7 @@ it('passes with a test that passed the second time, and lists it with its first 
   expect(status).toBe(0)
 })
 
-it('fails with a test that fails twice', () => {
+it('fails when a test fails twice', () => {
   const { status, lines } = run({ BROKEN: '1' })
 
   expect(lines).toEqual([

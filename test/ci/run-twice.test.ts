@@ -19,8 +19,8 @@ function runsOf(...results: readonly Partial<RunResult>[]) {
   return { run, asked }
 }
 
-describe('a file that fails', () => {
-  it('is run once more by itself, and counts as it did then', async () => {
+describe('a failed file', () => {
+  it('is repeated alone, and the second result counts', async () => {
     const { run, asked } = runsOf(
       { files: [file('a'), file('b', 'one: late'), file('c', 'two: wrong')] },
       { files: [file('b')] },
@@ -37,7 +37,7 @@ describe('a file that fails', () => {
     expect(asked).toEqual([undefined, ['b'], ['c']])
   })
 
-  it('has failed where it is not found the second time, or leaves an error outside its tests', async () => {
+  it('fails when it is not found the second time, or has an error outside its tests', async () => {
     const lost = runsOf({ files: [file('a', 'one: late')] }, { files: [] })
     const stray = runsOf({ files: [file('a', 'one: late')] }, { files: [file('a')], strays: 1 })
 
@@ -45,7 +45,7 @@ describe('a file that fails', () => {
       expect(await runTwice(run)).toMatchObject({ failed: 1, flaky: [], failures: ['a: one: late'] })
   })
 
-  it('is not run again where very many do', async () => {
+  it('is not repeated when many files fail', async () => {
     const { run, asked } = runsOf({ files: Array.from({ length: 21 }, (_, n) => file(`f${n}`, 'x: y')) })
 
     expect(await runTwice(run)).toMatchObject({ failed: 21, flaky: [] })
@@ -53,12 +53,12 @@ describe('a file that fails', () => {
   })
 })
 
-it('fails where an error belongs to no test', async () => {
+it('fails on an error outside all tests', async () => {
   const { run } = runsOf({ files: [file('a')], strays: 2 })
 
   expect(await runTwice(run)).toMatchObject({ failed: 1, failures: ['2 errors outside all tests'] })
 })
 
-it('fails where there is no test', async () => {
+it('fails when there is no test', async () => {
   expect(await runTwice(runsOf({}).run)).toMatchObject({ failed: 1, failures: ['no test was found'] })
 })

@@ -13,10 +13,10 @@ import { describeWith } from './helpers/features.ts'
 
 const ATTACKS = { ...MAKER_ATTACKS, ...CLAIM_ATTACKS, ...SHAPE_ATTACKS, ...ACCESS_ATTACKS }
 
-describeWith(['agent-sandbox'], 'ways around the rules', () => {
+describeWith(['agent-sandbox'], 'attacks on the admission rules', () => {
   const test = useAdmissionSpace('attack', { parameters: kataParameters })
 
-  it.each(Object.keys(ATTACKS))('refused: %s', async (name) => {
+  it.each(Object.keys(ATTACKS))('rejects: %s', async (name) => {
     const [rule, attempt] = ATTACKS[name]!
 
     const answer = await test.ask(attempt(test))
@@ -36,7 +36,7 @@ describeWith(['agent-sandbox'], 'ways around the rules', () => {
     expect(await test.ask(attempts[kind])).toMatchObject({ status: 200 })
   })
 
-  it('a strict init container and a strict ephemeral container pass', async () => {
+  it('accepts a strict init container and a strict ephemeral container', async () => {
     const init = but(aSandboxPod(test), ({ spec }) => {
       spec.initContainers = [anotherContainer(test, 'setup')]
     })
@@ -54,7 +54,7 @@ describeWith(['agent-sandbox'], 'ways around the rules', () => {
     expect(await test.ask(debug)).toMatchObject({ status: 200 })
   })
 
-  it('leaves pods of the control plane as they are', async () => {
+  it('does not restrict pods of the control plane', async () => {
     const plain = but(aSandboxPod(test), (draft) => {
       draft['metadata'] = { name: 'plain', namespace: test.controlPlane }
       delete draft['spec'].runtimeClassName

@@ -21,7 +21,7 @@ function onFakeNodes(runtimeClass: string) {
   }
 }
 
-describeWith(['agent-sandbox', 'kwok'], 'what the real controller does under all rules', () => {
+describeWith(['agent-sandbox', 'kwok'], 'the real controller under all rules', () => {
   const test = useAdmissionSpace('flows', { parameters: onFakeNodes })
   let counter = 0
   const unique = (prefix: string) => {
@@ -78,11 +78,11 @@ describeWith(['agent-sandbox', 'kwok'], 'what the real controller does under all
     expect(label).toBe(bound.metadata.uid)
   })
 
-  it('fills the pool up again behind a claim', async () => {
+  it('replaces a claimed member of the pool', async () => {
     await space.waitForPool('warm', 2)
   })
 
-  it('starts a claim cold', async () => {
+  it('serves a claim with a cold start', async () => {
     await fillPool('cold', 0)
 
     const bound = await space.waitForBound(await claim('cold'))
@@ -123,7 +123,7 @@ describeWith(['agent-sandbox', 'kwok'], 'what the real controller does under all
     },
   )
 
-  it('takes a sandbox that was made before the parameters changed', async () => {
+  it('claims a sandbox that was created before the parameters changed', async () => {
     const [member] = await fillPool('spent', 1)
     const parameters = {
       apiVersion: 'v1',
@@ -160,7 +160,7 @@ describeWith(['agent-sandbox', 'kwok'], 'what the real controller does under all
     await space.waitForPool('spent', 1)
   })
 
-  it('ends with its namespace, rules or no rules', async () => {
+  it('lets a namespace be deleted', async () => {
     await test.as('gitops').delete({ apiVersion: 'v1', plural: 'namespaces', name: test.namespace })
 
     await space.eventually('the namespace to be gone', async () => {

@@ -32,7 +32,7 @@ async function tryMutants(test: AdmissionTest, kind: MutantKind) {
   }
 }
 
-describeWith(['agent-sandbox'], 'one field changed', () => {
+describeWith(['agent-sandbox'], 'a mutated object', () => {
   const test = useAdmissionSpace('mutant', {
     parameters: kataParameters,
     beside: { guarded: { parameters: kataParameters, podSecurity: 'restricted' } },

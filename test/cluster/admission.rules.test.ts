@@ -23,7 +23,7 @@ describeWith(['agent-sandbox'], 'every admission rule', () => {
     },
   )
 
-  it('has no warning of the type checker', async () => {
+  it('has no type-checker warning', async () => {
     const { items } = await space.client.list({
       apiVersion: 'admissionregistration.k8s.io/v1',
       plural: 'validatingadmissionpolicies',

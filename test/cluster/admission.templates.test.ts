@@ -21,7 +21,7 @@ function parameterDataOf(environment: string): AdmissionParameters {
   return found!['data']
 }
 
-/** The committed parameters, but with a runtime class and a priority that this cluster has. */
+/** The committed parameters with a runtime class and a priority class of this cluster. */
 function parametersOf(environment: string, runtimeClass: string): AdmissionParameters {
   return { ...parameterDataOf(environment), runtimeClass, priorityClass: '' }
 }
@@ -57,7 +57,7 @@ describeWith(['agent-sandbox'], 'the committed templates', () => {
       .map((template) => ({ environment, name: String(template['metadata'].name), template })),
   )
 
-  it('are two in every environment', () => {
+  it('exist twice in every environment', () => {
     expect(templates).toHaveLength(2 * ENVIRONMENTS.length)
   })
 

@@ -6,10 +6,10 @@ import { quickPodSpec } from './helpers/pods.ts'
 import { aClaim } from './helpers/sandbox-objects.ts'
 import { sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'
 
-describeWith(['agent-sandbox'], 'the name of a sandbox', () => {
+describeWith(['agent-sandbox'], 'the name of a Sandbox', () => {
   const space = useSandboxSpace('names')
 
-  it('does not even begin with the pool’s name and a hyphen when that name is long', async () => {
+  it('does not start with a long name of the pool and a hyphen', async () => {
     const pool = 'p'.repeat(58)
     await space.fillPool(pool, 1)
 
@@ -18,7 +18,7 @@ describeWith(['agent-sandbox'], 'the name of a sandbox', () => {
     expect(sandboxOf(claim)).toMatch(/^p{58}[a-z0-9]{5}$/)
   })
 
-  it('is a cold claim’s name, however long that is', async () => {
+  it('is the name of a cold claim of any length', async () => {
     await space.fillPool('cold', 0)
     const name = 'c'.repeat(100)
 
@@ -38,7 +38,7 @@ describeWith(['agent-sandbox'], 'the name of a sandbox', () => {
   })
 })
 
-describeWith(['agent-sandbox'], 'a namespace without room', () => {
+describeWith(['agent-sandbox'], 'a namespace with an exhausted quota', () => {
   const space = useSandboxSpace('quota')
 
   /**
@@ -65,7 +65,7 @@ describeWith(['agent-sandbox'], 'a namespace without room', () => {
     return quota
   }
 
-  it('shows a quota’s words in the reason ReconcilerError, and binds when there is room again', async () => {
+  it('reports the quota message with the reason ReconcilerError, and binds when the quota permits it', async () => {
     const pool = space.unique('full')
     await space.fillPool(pool, 0)
     const metadata = { name: 'example', namespace: space.name }

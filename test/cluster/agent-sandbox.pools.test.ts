@@ -1,18 +1,17 @@
 import { expect, it } from 'vitest'
 import type { KubeObject } from '../../devcluster/client/kube-object.ts'
+import { aPool } from '../../devcluster/client/sandbox-objects.ts'
 import { describeWith } from './helpers/features.ts'
 import { quickPodSpec } from './helpers/pods.ts'
-import { quietPeriod } from './helpers/quiet-period.ts'
-import { aPool, aTemplate } from './helpers/sandbox-objects.ts'
+import { aTemplate } from './helpers/sandbox-objects.ts'
 import { ownersOf, sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'
 
-const QUIET_MS = 3_000
 const namesOf = (objects: readonly KubeObject[]) => objects.map(({ metadata }) => metadata.name).sort()
 
 describeWith(['agent-sandbox'], 'a warm pool', () => {
   const space = useSandboxSpace('pools')
 
-  /** Another pod spec for a template: a changed environment is enough to make its members stale. */
+  /** Changes the pod spec of a template. A new variable makes its members stale. */
   async function editTemplate(name: string): Promise<void> {
     const [container, ...rest] = (quickPodSpec() as { containers: Record<string, unknown>[] }).containers
     const containers = [{ ...container, env: [{ name: 'EDITED', value: 'yes' }] }, ...rest]
@@ -24,11 +23,24 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
   const environmentOf = async (sandbox: string) =>
     (await space.pod(sandbox))['spec'].containers[0].env?.[0]?.name
 
-  it('keeps its stale members until they are claimed when it replaces on replenishing', async () => {
+  /** The controller has seen an edit of the template when it has replaced a member. */
+  const untilMemberIsEdited = (pool: string) =>
+    space.eventually(`an edited member of ${pool}`, async () => {
+      for (const { metadata } of await space.members(pool))
+        if ((await environmentOf(metadata.name)) === 'EDITED') return true
+      return undefined
+    })
+
+  it('keeps stale members until they are claimed with OnReplenish', async () => {
     const before = namesOf(await space.fillPool('lazy', 2))
 
+    await space.client.create(
+      aPool(space, 'rolled', { template: 'lazy', replicas: 1, updateStrategy: 'Recreate' }),
+    )
+    await space.waitForPool('rolled', 1)
+
     await editTemplate('lazy')
-    await quietPeriod(QUIET_MS)
+    await untilMemberIsEdited('rolled')
 
     expect(namesOf(await space.members('lazy'))).toEqual(before)
     const claim = await space.bindClaim({ pool: 'lazy' })
@@ -42,7 +54,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     expect(await environmentOf(fresh.metadata.name)).toBe('EDITED')
   })
 
-  it('throws all stale members away at once when it recreates', async () => {
+  it('replaces all stale members with Recreate', async () => {
     await space.client.create(aTemplate(space, 'eager'))
     await space.client.create(
       aPool(space, 'eager', { template: 'eager', replicas: 2, updateStrategy: 'Recreate' }),
@@ -57,7 +69,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     })
   })
 
-  it('leaves claimed sandboxes alone when its template changes', async () => {
+  it('does not change claimed sandboxes when its template changes', async () => {
     await space.client.create(aTemplate(space, 'claimed'))
     await space.client.create(
       aPool(space, 'claimed', { template: 'claimed', replicas: 1, updateStrategy: 'Recreate' }),
@@ -67,14 +79,14 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     const before = (await space.pod(sandboxOf(claim))).metadata.uid
 
     await editTemplate('claimed')
-    await quietPeriod(QUIET_MS)
+    await untilMemberIsEdited('claimed')
 
     const pod = await space.pod(sandboxOf(claim))
     expect(pod.metadata.uid).toBe(before)
     expect(await environmentOf(sandboxOf(claim))).toBeUndefined()
   })
 
-  it('is not rolled by an edit of its template’s metadata alone', async () => {
+  it('does not replace members when only the metadata of its template changes', async () => {
     await space.client.create(aTemplate(space, 'labels-only'))
     await space.client.create(
       aPool(space, 'labels-only', { template: 'labels-only', replicas: 1, updateStrategy: 'Recreate' }),
@@ -85,7 +97,10 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     await space.client.mergePatch(space.path('sandboxtemplates', 'labels-only'), {
       spec: { podTemplate: { metadata } },
     })
-    await quietPeriod(QUIET_MS)
+    // A member of a second pool has the new label, so the controller has seen the edit.
+    await space.client.create(aPool(space, 'labelled', { template: 'labels-only', replicas: 1 }))
+    const [labelled] = await space.waitForPool('labelled', 1)
+    expect((await space.pod(labelled!.metadata.name)).metadata.labels).toMatchObject(metadata.labels)
 
     expect(namesOf(await space.members('labels-only'))).toEqual(before)
   })
@@ -99,7 +114,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     expect(next?.metadata.name).not.toBe(member!.metadata.name)
   })
 
-  it('takes its free members with it when deleted, and leaves the claimed ones to their claims', async () => {
+  it('deletes unclaimed members with itself, and keeps claimed ones', async () => {
     await space.fillPool('deleted', 2)
     const claim = await space.bindClaim({ pool: 'deleted' })
     await space.waitForPool('deleted', 2)
@@ -112,7 +127,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     expect(sandboxOf(await space.waitForBound(claim.metadata.name))).toBe(sandboxOf(claim))
   })
 
-  it('grows and shrinks by its scale subresource', async () => {
+  it('grows and shrinks with the scale subresource', async () => {
     await space.fillPool('scaled', 1)
     const scale = { ...space.path('sandboxwarmpools', 'scaled'), subresource: 'scale' }
 
@@ -133,7 +148,7 @@ describeWith(['agent-sandbox'], 'the objects and defaults that a template adds',
     name: `${template}-network-policy`,
   })
 
-  it('takes the service account token out of pods that do not ask for one', async () => {
+  it('remove the service account token from pods that do not request one', async () => {
     const [member] = await space.fillPool('no-token', 1)
 
     const pod = await space.pod(member!.metadata.name)
@@ -141,13 +156,13 @@ describeWith(['agent-sandbox'], 'the objects and defaults that a template adds',
     expect(pod['spec'].automountServiceAccountToken).toBe(false)
   })
 
-  it('makes no network policy when unmanaged', async () => {
+  it('create no network policy when unmanaged', async () => {
     await space.fillPool('unmanaged', 1)
 
     expect(await space.client.find(policy('unmanaged'))).toBeUndefined()
   })
 
-  it('opens the internet and takes cluster DNS away when managed, which is the default', async () => {
+  it('allow the internet and deny cluster DNS when managed, which is the default', async () => {
     const spec = { networkPolicyManagement: 'Managed' }
     const [member] = await space.fillPool('managed', 1, { spec })
 
@@ -162,7 +177,7 @@ describeWith(['agent-sandbox'], 'the objects and defaults that a template adds',
     expect(pod['spec'].dnsConfig.nameservers).toEqual(['8.8.8.8', '1.1.1.1'])
   })
 
-  it('denies both directions with an empty managed policy', async () => {
+  it('deny both directions with an empty managed policy', async () => {
     await space.fillPool('closed', 0, { spec: { networkPolicyManagement: 'Managed', networkPolicy: {} } })
 
     const found = await space.eventually('the network policy', () => space.client.find(policy('closed')))

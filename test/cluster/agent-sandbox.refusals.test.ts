@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest'
 import { conditionOf } from '../../devcluster/client/manifests.ts'
+import { aPool, CORE_API } from '../../devcluster/client/sandbox-objects.ts'
 import { describeWith } from './helpers/features.ts'
-import { aPool, aTemplate, CORE_API, LABEL } from './helpers/sandbox-objects.ts'
+import { aTemplate, LABEL } from './helpers/sandbox-objects.ts'
 import { sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'
 
 const env = [{ name: 'A', value: '1' }]
@@ -12,10 +13,10 @@ const volumeClaimTemplates = [
   },
 ]
 
-describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
+describeWith(['agent-sandbox'], 'a claim that the controller rejects', () => {
   const space = useSandboxSpace('refused')
 
-  it('says EnvVarsInjectionRejected when the template does not permit env', async () => {
+  it('reports EnvVarsInjectionRejected when the template does not permit env', async () => {
     await space.fillPool('no-env', 0)
 
     const name = await space.postClaim({ pool: 'no-env', spec: { env } })
@@ -23,7 +24,7 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
     await space.waitForReason(name, 'EnvVarsInjectionRejected')
   })
 
-  it('says EnvVarsInjectionRejected when it would add env to a container that reads it from elsewhere', async () => {
+  it('reports EnvVarsInjectionRejected for a container with envFrom', async () => {
     const podSpec = {
       containers: [{ name: 'main', image: 'x', envFrom: [{ configMapRef: { name: 'any' } }] }],
     }
@@ -34,7 +35,7 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
     await space.waitForReason(name, 'EnvVarsInjectionRejected')
   })
 
-  it('says ReconcilerError when it would override a variable of the template', async () => {
+  it('reports ReconcilerError when it overrides a variable of the template', async () => {
     const podSpec = { containers: [{ name: 'main', image: 'x', env: [{ name: 'A', value: '0' }] }] }
     await space.fillPool('override', 0, { podSpec, spec: { envVarsInjectionPolicy: 'Allowed' } })
 
@@ -65,7 +66,7 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
     await space.waitForReason(name, 'InvalidMetadata')
   })
 
-  it('says ReconcilerError when it sets a label of the template to another value', async () => {
+  it('reports ReconcilerError when it changes a label of the template', async () => {
     await space.fillPool('conflict', 0, { podMetadata: { labels: { 'sandbox.users.io/team': 'a' } } })
     const labels = { 'sandbox.users.io/team': 'b' }
 
@@ -113,7 +114,7 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
     return { pool, name }
   }
 
-  it('is not tried again because its template was mended', async () => {
+  it('is not retried when its template is fixed', async () => {
     const { name } = await refuseThenMend()
 
     const claim = await space.claim(name)
@@ -132,7 +133,7 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
     await space.waitForBound(name)
   })
 
-  it('is tried again when its pool is edited', async () => {
+  it('is retried when its pool is edited', async () => {
     const { pool, name } = await refuseThenMend()
 
     const spec = { updateStrategy: { type: 'Recreate' } }
@@ -142,7 +143,7 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
   })
 })
 
-describeWith(['agent-sandbox'], 'metadata that a claim may add', () => {
+describeWith(['agent-sandbox'], 'metadata of a claim', () => {
   const space = useSandboxSpace('metadata')
 
   it('reaches the running pod of a warm sandbox', async () => {
@@ -177,7 +178,7 @@ describeWith(['agent-sandbox'], 'metadata that a claim may add', () => {
     await space.pod(sandboxOf(claim))
   })
 
-  it('in a template keeps every label but the controller’s own kinds, which are dropped without a word', async () => {
+  it('loses labels of the controller in a template without notice, and keeps all others', async () => {
     const labels = { 'example.com/kept': 'yes', 'agents.x-k8s.io/forged': 'yes' }
     const [member] = await space.fillPool('forged', 1, { podMetadata: { labels } })
 
@@ -187,7 +188,7 @@ describeWith(['agent-sandbox'], 'metadata that a claim may add', () => {
     expect(pod.metadata.labels).not.toHaveProperty(['agents.x-k8s.io/forged'])
   })
 
-  it('moves a running pod under another template’s policies when the claim’s pool is edited', async () => {
+  it('moves a running pod to the policies of another template when the pool of the claim is edited', async () => {
     await space.fillPool('strict', 1)
     await space.client.create(aTemplate(space, 'lax'))
     await space.client.create(aPool(space, 'lax', { template: 'lax', replicas: 0 }))

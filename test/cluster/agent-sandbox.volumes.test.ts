@@ -48,7 +48,7 @@ describeWith(['agent-sandbox', 'real node', 'volumes'], 'a sandbox with its own 
     if (hasFeature('audit log')) expect(folders()).not.toContain(volume)
   })
 
-  it('never sees what an earlier sandbox of the same pool has written', async () => {
+  it('does not see data of an earlier Sandbox of the same pool', async () => {
     await fillPoolWithVolumes('pristine', 1)
     const first = await space.bindClaim({ pool: 'pristine' })
     await execInPod(space, sandboxOf(first), ['sh', '-c', `echo secret > ${MOUNT}/mark`])
@@ -60,7 +60,7 @@ describeWith(['agent-sandbox', 'real node', 'volumes'], 'a sandbox with its own 
     expect((await execInPod(space, sandboxOf(second), ['ls', '-A', MOUNT])).output).toBe('')
   })
 
-  it('loses its data too when the claim is retained', async () => {
+  it('loses its data when the claim is retained', async () => {
     await fillPoolWithVolumes('retained', 1)
     const lifecycle = { shutdownTime: inSeconds(8), shutdownPolicy: 'Retain' }
     const claim = await space.bindClaim({ pool: 'retained', spec: { lifecycle } })
@@ -88,7 +88,7 @@ describeWith(['agent-sandbox', 'real node', 'volumes'], 'a sandbox with its own 
   })
 })
 
-describeWith(['agent-sandbox', 'real node'], 'a sandbox whose command ends', () => {
+describeWith(['agent-sandbox', 'real node'], 'a Sandbox whose command exits', () => {
   const space = useSandboxSpace('ended')
 
   it.each([
@@ -110,7 +110,7 @@ describeWith(['agent-sandbox', 'real node'], 'a sandbox whose command ends', () 
 describeWith(['agent-sandbox', 'gvisor'], 'a sandbox under gVisor', () => {
   const space = useSandboxSpace('gvisor')
 
-  it('is claimed warm, and its commands see gVisor’s kernel', async () => {
+  it('is claimed warm, and its commands run on gVisor’s kernel', async () => {
     await space.fillPool('deep', 1, { podSpec: realPodSpec({ runtimeClassName: 'gvisor' }) })
 
     const claim = await space.bindClaim({ pool: 'deep' })

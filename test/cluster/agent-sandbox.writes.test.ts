@@ -9,7 +9,7 @@ import { useSandboxSpace } from './helpers/sandbox-space.ts'
 describeWith(['agent-sandbox'], 'the watch events of a claim', () => {
   const space = useSandboxSpace('watched')
 
-  /** Every state of one claim, from its creation to Ready. */
+  /** Every state of one claim from its creation until it is Ready. */
   async function watchUntilReady(pool: string): Promise<KubeObject[]> {
     const collection = { ...space.path('sandboxclaims', ''), name: undefined }
     const { metadata } = await space.client.list(collection)
@@ -38,7 +38,7 @@ describeWith(['agent-sandbox'], 'the watch events of a claim', () => {
     expect(reasonsOf(await watchUntilReady('warm'))).toEqual(['DependenciesReady'])
   })
 
-  it('names its sandbox before that is ready when it is cold', async () => {
+  it('shows the name of a cold Sandbox before it is ready', async () => {
     await space.fillPool('cold', 0)
 
     const states = await watchUntilReady('cold')
@@ -50,7 +50,7 @@ describeWith(['agent-sandbox'], 'the watch events of a claim', () => {
     expect(conditionOf(first!, 'Ready')?.status).toBe('False')
   })
 
-  it('has its spec written by the controller when warm: a policy that freezes specs must let that pass', async () => {
+  it('shows the controller changing the spec of a warm claim, which a policy must allow', async () => {
     await space.fillPool('spec', 1)
 
     const states = await watchUntilReady('spec')
@@ -60,7 +60,7 @@ describeWith(['agent-sandbox'], 'the watch events of a claim', () => {
     expect(states.map(({ metadata }) => metadata.generation)).toContain(2)
   })
 
-  it('records its choice on the claim before it takes the sandbox over', async () => {
+  it('shows the chosen Sandbox on the claim before the Sandbox is taken', async () => {
     await space.fillPool('record', 1)
 
     const states = await watchUntilReady('record')
@@ -78,14 +78,14 @@ describeWith(['agent-sandbox', 'audit log'], 'the API server requests of a warm 
   const space = useSandboxSpace('audited')
   const audit = createAuditLog(inject('cluster').auditLog)
 
-  it('is at least four writes by the controller on the claim itself, and hardly more', async () => {
+  it('are four to six writes of the controller on the claim', async () => {
     await space.fillPool('cost', 1)
 
     const claim = await space.bindClaim({ pool: 'cost' })
 
     const about = { user: CONTROLLER_USER, namespace: space.name, name: claim.metadata.name }
     const count = (verb: string, resource: string) => audit.count({ ...about, verb, resource })
-    // Two stamps around one choice and one status; a stale cache repeats some of them.
+    // Two annotations, one choice and one status. A stale cache repeats some of them.
     await space.eventually('the last stamp', async () =>
       count('patch', 'sandboxclaims') >= 2 ? true : undefined,
     )

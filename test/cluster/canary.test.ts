@@ -199,7 +199,7 @@ for (const [name, feature, runtimeClass, engine] of FORMS) {
       await Promise.race([once(child.stdout, 'data'), ended])
     }
 
-    /** The control, where a careless program could have put the credential. */
+    /** Writes the control values to places where a program could leak the credential. */
     async function plantControls(): Promise<void> {
       await ask(...inPod, 'annotate', 'pod', podName, `control=${CONTROL}`)
       await ask(...inPod, 'create', 'configmap', CONTROL)
@@ -267,7 +267,7 @@ for (const [name, feature, runtimeClass, engine] of FORMS) {
       )
     }
 
-    it('is used for the model, by the real SDK, in a turn that ran a command', () => {
+    it('is used by the real SDK for the model in a turn that ran a command', () => {
       expect(model.requests[0]?.headers['authorization']).toBe(`Bearer ${CANARY}`)
       expect(
         seen.flatMap((event) => (event.type === 'command.output' ? event.data.chunk : [])).join(''),
@@ -287,7 +287,7 @@ for (const [name, feature, runtimeClass, engine] of FORMS) {
       ).toEqual({})
     })
 
-    it('would have been found: each searcher finds the control that was put there', () => {
+    it('would be found: each search finds its planted control', () => {
       const blind = Object.entries(sightings)
         .filter(([, what]) => !what.includes('control'))
         .map(([where]) => where)

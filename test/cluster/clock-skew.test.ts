@@ -6,7 +6,7 @@ import { useServiceSpace } from './helpers/service-space.ts'
 const SKEWED = fileURLToPath(new URL('../fixtures/skewed-clock.mjs', import.meta.url))
 const RUN_MS = 90_000
 
-/** The service's wall clock against the one of its pods, in seconds; beyond a minute the two do not work together. */
+/** Difference between the clocks of service and pods in seconds. With more than a minute they cannot work together. */
 const CASES: readonly (readonly [string, number, object])[] = [
   ['55 s behind', -55, { state: 'succeeded' }],
   ['55 s ahead', 55, { state: 'succeeded' }],

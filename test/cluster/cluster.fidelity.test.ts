@@ -7,7 +7,7 @@ import { describeWith } from './helpers/features.ts'
 import { useNamespace } from './helpers/namespace.ts'
 import { createPod, execInPod, quickPodSpec, realPodSpec, waitUntilPodReady } from './helpers/pods.ts'
 
-/** The claims of a JSON Web Token, unchecked. */
+/** Decodes a JSON Web Token without verification. */
 function claimsOf(token: string): { aud: string[]; sub: string } {
   return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8'))
 }
@@ -54,7 +54,7 @@ describeWith(['audit log'], 'the control plane', () => {
     await expect(withToken(token, (client) => client.list(pods))).rejects.toMatchObject({ status: 401 })
   })
 
-  it('refuses what no role grants, and permits what one does', async () => {
+  it('permits exactly the verbs that a role grants', async () => {
     const token = await tokenFor('reader')
     await expect(withToken(token, (client) => client.list(pods))).rejects.toMatchObject({ status: 403 })
     const metadata = { name: 'reader', namespace: space.name }
@@ -95,7 +95,7 @@ describeWith(['audit log'], 'the control plane', () => {
     expect(audit.count({ user, verb: 'delete' })).toBe(0)
   })
 
-  it('keeps a node to its own objects', async () => {
+  it('restricts a node to its own objects', async () => {
     const client = createKubeClient(readKubeconfig(`${folder}/kubeconfigs/node0`))
     const labels = { 'node-role.kubernetes.io/master': '' }
     const patch = client.mergePatch(
@@ -152,13 +152,13 @@ describeWith(['audit log'], 'the control plane', () => {
 describeWith([], 'pod security', () => {
   const space = useNamespace('restricted', { 'pod-security.kubernetes.io/enforce': 'restricted' })
 
-  it('refuses a pod that is not restricted', async () => {
+  it('rejects a pod that is not restricted', async () => {
     const spec = quickPodSpec({ hostNetwork: true })
 
     await expect(createPod(space, 'open', { spec })).rejects.toMatchObject({ status: 403 })
   })
 
-  it('takes one that is', async () => {
+  it('accepts a restricted pod', async () => {
     await createPod(space, 'closed', { spec: realPodSpec() })
   })
 })
@@ -167,7 +167,7 @@ describeWith(['real node', 'cluster DNS'], 'a pod', () => {
   const space = useNamespace('inside')
   const TOKEN = '/var/run/secrets/kubernetes.io/serviceaccount'
 
-  it('reaches the API server by its name in the cluster, with the token that it is given', async () => {
+  it('reaches the API server by its cluster name with its token', async () => {
     await createPod(space, 'client', { spec: realPodSpec({ automountServiceAccountToken: true }) })
     await waitUntilPodReady(space, 'client')
     const script = `
@@ -183,7 +183,7 @@ describeWith(['real node', 'cluster DNS'], 'a pod', () => {
     expect(output).toBe('200')
   })
 
-  it('finds a Service by its short name and gets through to the pods behind it', async () => {
+  it('reaches the pods of a Service by its short name', async () => {
     const labels = { app: 'served' }
     await createPod(space, 'server', { labels })
     await createPod(space, 'visitor')
@@ -209,7 +209,7 @@ describeWith(['real node', 'cluster DNS'], 'a pod', () => {
     expect(answer).toBe('ok')
   })
 
-  it('is confined as its spec says', async () => {
+  it('has the restrictions of its spec', async () => {
     await createPod(space, 'confined')
     await waitUntilPodReady(space, 'confined')
 

@@ -31,7 +31,7 @@ describe.skipIf(noNodes !== undefined)(
   () => {
     let rig: GitopsRig
     let tree: string
-    /** The committed environment with images that exist. */
+    /** The committed environment with existing images. */
     let withImages: (environment: Environment) => Environment
 
     beforeAll(async () => {
@@ -57,7 +57,7 @@ describe.skipIf(noNodes !== undefined)(
       }
     }
 
-    it('is refused as a whole when one field has a wrong name', async () => {
+    it('is rejected as a whole when one field name is wrong', async () => {
       const damaged = copyTree(tree)
       const file = join(damaged, 'foundation/_cluster/Namespace.agentweaver.yaml')
       writeFileSync(file, `${readFileSync(file, 'utf8')}spek: {}\n`)
@@ -68,7 +68,7 @@ describe.skipIf(noNodes !== undefined)(
       expect(output).toContain('spek')
     })
 
-    it('is applied on the server with strict validation, every kind of it', async () => {
+    it('is applied completely with strict server-side validation', async () => {
       const { code, output } = await rig.apply(tree)
 
       const objects = readTreeObjects(tree)
@@ -79,7 +79,7 @@ describe.skipIf(noNodes !== undefined)(
       expect(objects.filter((_, index) => there[index] === undefined)).toEqual([])
     })
 
-    it('makes the warm pools that its templates describe, through the real controller', async () => {
+    it('gets its warm pools from the real controller', async () => {
       const wanted = { 'agentweaver-agent': 2, 'agentweaver-command': 3 }
 
       const wait = { what: 'warm pools', timeoutMs: READY_MS, everyMs: 500 }
@@ -127,7 +127,7 @@ describe.skipIf(noNodes !== undefined)(
         expect(message).toMatch(/denied request: \[[a-z-]+\] \S+|violates PodSecurity "restricted/)
       })
 
-      it('but not what each of them is there for', async () => {
+      it('but accepts the regular requests of each', async () => {
         const { api, tenant } = insiders
 
         const answers = await Promise.all([
@@ -141,7 +141,7 @@ describe.skipIf(noNodes !== undefined)(
       })
     })
 
-    it('changes nothing when it is applied again', async () => {
+    it('changes nothing when it is applied a second time', async () => {
       const objects = readTreeObjects(tree).map(({ object }) => object as KubeObject)
       await scaledUp(objects)
       const before = await Promise.all(objects.map(find))
@@ -185,7 +185,7 @@ describe.skipIf(noNodes !== undefined)(
     })
 
     it.each(['dev', 'prod'])(
-      'takes every object of %s too, by a dry run with strict validation',
+      'accepts every object of %s in a dry run with strict validation',
       async (name) => {
         const { code, output } = await rig.kubectl(
           'apply',
@@ -221,7 +221,7 @@ describe.skipIf(noNodes !== undefined)(
       expect(code).toBe(0)
     })
 
-    it('has ways in that Argo CD and Flux would read', async () => {
+    it('has valid entry points for Argo CD and Flux', async () => {
       for (const name of ['argocd', 'flux-system']) {
         await rig.client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
       }

@@ -14,7 +14,7 @@ testKubeApi('a real cluster', async () => {
   return {
     connection: await loadKubeConnection({ kind: 'file', path }),
     namespace,
-    // The server first read this collection long after its first versions.
+    // The API server started to watch this collection long after its first versions.
     forgotten: { resource: claimsIn(namespace), version: '1' },
     async close() {
       await client.delete({ apiVersion: 'v1', plural: 'namespaces', name: namespace })

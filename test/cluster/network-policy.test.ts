@@ -5,7 +5,6 @@ import { describeWith, hasFeature } from './helpers/features.ts'
 import { type TestNamespace, useNamespace } from './helpers/namespace.ts'
 import { OUTSIDE, startOutside } from './helpers/outside.ts'
 import { createPod, execInPod, realPodSpec, waitUntilPodReady } from './helpers/pods.ts'
-import { quietPeriod } from './helpers/quiet-period.ts'
 
 const SETTLE_MS = 30_000
 /** Measured from the time when the program has loaded; loading alone takes longer than a second in some sandboxes. */
@@ -38,10 +37,10 @@ const toNames = (...names: string[]) => ({
   toPorts: [{ ports: [{ port: '80', protocol: 'TCP' }] }],
 })
 
-/** Which runtimes to show it on: a policy that held only for one would be a hole. */
+/** Policies must hold on every runtime. */
 const runtimes = ['runc', 'gvisor'] as const
 
-describeWith(['cilium', 'cluster DNS', 'audit log'], 'a network policy, on real packets', () => {
+describeWith(['cilium', 'cluster DNS', 'audit log'], 'network policies on real packets', () => {
   const space = useNamespace('network')
   let outside: { stop(): Promise<void> }
 
@@ -94,7 +93,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a network policy, on real 
     )
   }
 
-  /** All at a time, for a denial is a silence. */
+  /** Runs all attempts in parallel, because each denied one waits for its timeout. */
   async function allOf(pod: string, targets: readonly string[], word: RegExp): Promise<void> {
     const ask = async (target: string) => ({ target, said: await attempt(space, pod, target) })
     const seen = await Promise.all(targets.map(ask))
@@ -139,7 +138,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a network policy, on real 
     })
   })
 
-  it('keeps other pods out of a pod, and admits the probes of the kubelet', async () => {
+  it('deny other pods and allow the kubelet’s probes', async () => {
     const closed = aPolicy('NetworkPolicy', 'closed', {
       podSelector: { matchLabels: { app: 'server' } },
       policyTypes: ['Ingress'],
@@ -148,11 +147,13 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a network policy, on real 
     expect(await attempt(space, 'runc', `${address}:8080`)).toMatch(/^reached/)
 
     await withPolicy(closed, async () => {
-      await waitUntil({ what: 'the door to close', timeoutMs: SETTLE_MS }, async () =>
+      await waitUntil({ what: 'the policy to apply', timeoutMs: SETTLE_MS }, async () =>
         DENIED.test(await attempt(space, 'runc', `${address}:8080`)),
       )
-      await quietPeriod(4_000)
-      await waitUntilPodReady(space, 'server')
+      // A pod becomes ready only when the kubelet's probe reaches it.
+      await createPod(space, 'probed', { labels: { app: 'server' } })
+      await waitUntilPodReady(space, 'probed')
+      expect(await attempt(space, 'runc', `${address}:8080`)).toMatch(DENIED)
     })
   })
 })

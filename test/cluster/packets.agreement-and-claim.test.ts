@@ -10,13 +10,13 @@ import type { Runtime } from './packets/probe-pod.ts'
 import { together, useStage } from './packets/stage.ts'
 import { leaksOf, roundsBetween } from './packets/watch.ts'
 
-/** The same sets each time, so that a red run is about the change; other seeds by the environment. */
+/** A fixed seed, so that a failure is caused by a change. The environment can set another seed. */
 const SEED = Number(process.env['PACKETS_SEED'] ?? 20_261_122)
 const SETS = Number(process.env['PACKETS_SETS'] ?? 240)
-/** Which steps fast-check took to the smallest set, as the message of a red run names them. */
+/** The path of fast-check to the smallest set, from the message of a failure. */
 const PATH = process.env['PACKETS_PATH']
 const SHRINK_MS = 60_000
-/** Numbers of sets that exist only while a set shrinks. */
+/** Numbers for sets that exist only during shrinking. */
 const SPARE = 200
 const SUITE_MS = 600_000
 const RUNTIMES: readonly Runtime[] = ['gvisor', 'runc']
@@ -121,7 +121,7 @@ describeWith(
         SUITE_MS,
       )
 
-      it.runIf(PATH)('agree on the set that a red run named', async () => {
+      it.runIf(PATH)('agree on the set of an earlier failure', async () => {
         const { compare } = createAgreement(stage(), fuzzFacts(stage()))
         const property = fc.asyncProperty(policySet, async (policies) => {
           const { disagreements } = await compare([{ number: nextNumber(), policies }])
@@ -158,20 +158,20 @@ describeWith(
       }
     })
 
-    describe('a sandbox, from its first moment to its last', () => {
+    describe('a sandbox during its whole life', () => {
       let lives: Lives
       beforeAll(async () => {
         lives = await living
       }, LIVES_MS)
 
       describe.each(RUNTIMES)('on %s', (runtime) => {
-        it('is never more open than its class', () => {
+        it('never has more access than its class', () => {
           const { watches } = lives[runtime]
 
           expect(watches.flatMap(leaksOf)).toEqual([])
         })
 
-        it('is watched before the claim, while its identity is late, after that, and while it goes', () => {
+        it('is probed before the claim, until its identity changes, after that, and while it is deleted', () => {
           const { watches, begunAt, boundAt, identityAt, releasedAt, goneAt } = lives[runtime]
           const [leaving, ...entering] = watches
 
@@ -187,7 +187,7 @@ describeWith(
           expect(identityAt - boundAt).toBeGreaterThan(SHORTEST_WINDOW_MS)
         })
 
-        it('does all the while what its class may', () => {
+        it('always has the access of its class', () => {
           const { watches, begunAt, boundAt, identityAt, releasedAt } = lives[runtime]
           const phases = [
             [begunAt, boundAt],
@@ -204,7 +204,7 @@ describeWith(
           }
         })
 
-        it('got nowhere in its first moments', () => {
+        it('has no access in its first moments', () => {
           const { early } = lives[runtime]
 
           expect(early.rounds).toBeGreaterThan(3)
@@ -212,7 +212,7 @@ describeWith(
         })
       })
 
-      it('would have a window if a policy of the claim had to close it', () => {
+      it('would have too much access for a while if its policy selected the label of the claim', () => {
         expect(lives.window.ms).toBeGreaterThan(SHORTEST_WINDOW_MS)
         expect(lives.window.behindPolicyMs).toBeGreaterThan(0)
         expect(lives.window.early.arrived).toEqual([ADDRESSES.internet, ADDRESSES.metadata])

@@ -11,7 +11,7 @@ const OUTSIDE = '198.51.100.210'
 const AGENT_MS = 10_000
 const CELL = { protocol: 'TCP', host: OUTSIDE, port: 80 } as const
 
-describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API server takes', () => {
+describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API server accepts', () => {
   const stage = useStage({
     namespaces: [{ name: NAMESPACE }],
     pods: [{ namespace: NAMESPACE, name: 'pod', labels: { app: 'a' } }],
@@ -38,7 +38,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API
     })
   }
 
-  it.each(REFUSED_SHAPES)('is refused by the agent and found by our check: $title', async ({ spec }) => {
+  it.each(REFUSED_SHAPES)('is rejected by the agent and found by the check: $title', async ({ spec }) => {
     const written = aPolicy(spec)
 
     const policy = await stage().client.create(written)
@@ -62,7 +62,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API
     expect(outcomes).toEqual(['dropped'])
   })
 
-  it('is not one whose label key has 63 signs', async () => {
+  it('is not a policy with a label key of 63 characters', async () => {
     const written = aPolicy({ endpointSelector: { matchLabels: { ['k'.repeat(63)]: 'b' } }, egress: [{}] })
 
     const policy = await stage().client.create(written)
@@ -90,7 +90,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API
     expect(outcomes).toEqual(['open'])
   })
 
-  it('takes a good rule of the same policy down with it', async () => {
+  it('disables the good rules of the same policy', async () => {
     const good = { endpointSelector: {}, egress: [{ toEndpoints: [{}] }] }
     const { spec: bad = {} } = REFUSED_SHAPES[0] ?? {}
     const { spec: _, ...rest } = aPolicy({})

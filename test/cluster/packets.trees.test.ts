@@ -38,7 +38,7 @@ const titles = (questions: readonly TreeQuestion[]) => questions.map(describeQue
 describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the committed network policies', () => {
   const stage = useStage(treesStage(TREES))
 
-  /** Puts the policies of a tree into force for the tests of a block. */
+  /** Applies the policies of a tree for the tests of a block. */
   function useTree(tree: CommittedTree): () => readonly TreeQuestion[] {
     let inForce: KubeObject[] = []
     let cells: TreeQuestion[] = []
@@ -72,7 +72,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the committed ne
     return cells.filter((_, index) => hasArrived(outcomes[index] ?? 'dropped'))
   }
 
-  it('are the only thing that closes a cell: without them every one of the matrix is open', async () => {
+  it('are necessary: without them every cell of the matrix is open', async () => {
     const cells = distinct(TREES.flatMap((tree) => treeCells(stage(), tree, TREES)))
 
     const arrived = new Set(await arrivedOf(cells, () => true))
@@ -91,7 +91,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the committed ne
       expect(arrived.length).toBeGreaterThan(10)
     })
 
-    it('are computed to open just that', () => {
+    it('are evaluated to the same result', () => {
       const evaluator = evaluatorOf(tree)
       const asked = cells().filter(({ probe }) => probe !== undefined)
 
@@ -124,7 +124,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the committed ne
   describe('while the agent hangs', () => {
     const cells = useTree(LOCAL)
 
-    it('go on to hold, and no name can be looked up through it', async () => {
+    it('stay in force, and no name can be resolved through it', async () => {
       const byAddress = cells().filter(({ probe }) => probe?.to.kind !== 'name')
       const byName = cells().filter(({ probe }) => probe?.to.kind === 'name')
 

@@ -64,7 +64,7 @@ describe.each(['runc', 'gvisor'])('an agent in a sandbox pod under %s', (runtime
         expect(events.at(-1)?.event).toMatchObject({ data: { turnId: 't1', state: 'completed' } })
       })
 
-      it('offers the model our tools alone, and lets nothing of the repository speak or run', async () => {
+      it('offers the model only the product’s tools, and neither loads nor runs files of the repository', async () => {
         const said = model.requests.flatMap(({ messages }) => messages.map(textOf)).join('\n')
         const files = await pod.client.file({ op: 'list', path: '.', limit: 1000 }, new Uint8Array(), never)
         const names = files.result.ok ? (files.result.entries ?? []).map(({ path }) => path) : []
@@ -75,7 +75,7 @@ describe.each(['runc', 'gvisor'])('an agent in a sandbox pod under %s', (runtime
         expect(names).not.toContain('planted-ran')
       })
 
-      it('uses the credential for the model, and shows it to no command and no event', () => {
+      it('uses the credential for the model, and never in a command or an event', () => {
         expect(model.requests[0]?.headers['authorization']).toBe(`Bearer ${CANARY}`)
         expect(JSON.stringify(events)).not.toContain(CANARY)
         const output = events.flatMap(({ event }) =>
@@ -85,7 +85,7 @@ describe.each(['runc', 'gvisor'])('an agent in a sandbox pod under %s', (runtime
       })
     })
 
-    it('repeats nothing and loses nothing wherever the stream is cut', async () => {
+    it('neither repeats nor loses events when the stream reconnects at any position', async () => {
       const pod = await aPod()
       const turn: PlanStep[] = [
         { kind: 'say', text: 'one' },
@@ -100,7 +100,7 @@ describe.each(['runc', 'gvisor'])('an agent in a sandbox pod under %s', (runtime
         expect(await collect(pod, cut, turnEnded)).toEqual(all.slice(cut))
     })
 
-    it('continues when its caller disconnects, and ends long before its command when it is cancelled', async () => {
+    it('continues without its caller, and ends a running command when it is cancelled', async () => {
       const pod = await aPod()
       await pod.configure({ agent: scripted([shell('sleep 0.3; echo done > done')], [shell('sleep 300')]) })
       const leaving = new AbortController()
@@ -111,12 +111,10 @@ describe.each(['runc', 'gvisor'])('an agent in a sandbox pod under %s', (runtime
       const isCall = ({ event, taskId }: HostEnvelope) => taskId === 't2' && event.type === 'tool.call'
       const after = await collect(pod, 0, isCall)
 
-      const startedAt = performance.now()
       await pod.client.turns.cancel('t2', never)
+      // `collect` gives up after 60 s, long before the command ends by itself.
       const end = (await collect(pod, after.length, turnEnded)).at(-1)
 
-      // The command sleeps for 300 s.
-      expect(performance.now() - startedAt).toBeLessThan(60_000)
       expect(end?.event).toMatchObject({ type: 'turn.ended', data: { turnId: 't2', state: 'cancelled' } })
       const done = await pod.client.file({ op: 'read', path: 'done' }, new Uint8Array(), never)
       expect(done.result.ok).toBe(true)

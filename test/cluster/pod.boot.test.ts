@@ -24,7 +24,7 @@ describe.each(RUNTIMES)('a sandbox pod under %s', (runtime, feature, form) => {
     })
     afterAll(() => pod?.client.close())
 
-    it('is in standby with both runners, and says how it holds commands', async () => {
+    it('reaches standby with both runners and reports its isolation', async () => {
       const answer = await fetch(`${pod.baseUrl}/healthz`)
 
       const health = HostHealth.parse(await answer.json())

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { CONTAINERS } from '../../contracts/names.ts'
+import { sandboxPodSpec } from '../../devcluster/client/sandbox-pod-spec.ts'
 import { keyPair } from '../agent-host/host-rig.ts'
 import { describeWith } from './helpers/features.ts'
 import { useNamespace } from './helpers/namespace.ts'
 import { startPodAzure } from './helpers/pod-azure.ts'
 import { execInPod, waitUntilPodReady } from './helpers/pods.ts'
 import { podAccess, writeExecutorKeys } from './helpers/sandbox-pod.ts'
-import { sandboxPodSpec } from './helpers/sandbox-pod-spec.ts'
 
 const NAME = `ghtok-user--${'a'.repeat(52)}`
 const CANARY = `canary-${randomBytes(16).toString('hex')}`
@@ -49,7 +49,7 @@ describe.each([
 
     const change = { credential: { kind: 'keyVault', secretName: NAME } } as const
 
-    it('is read from the vault with the token that the kubelet projected', async () => {
+    it('is read from the vault with the projected token of the kubelet', async () => {
       const pod = await startPod()
 
       await pod.configure(change)

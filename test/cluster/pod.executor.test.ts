@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe } from 'vitest'
 import { HostHealth } from '../../contracts/host-health.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
+import type { SandboxPodParts } from '../../devcluster/client/sandbox-pod-spec.ts'
 import { testExecutor } from '../conformance/executor.ts'
 import { hasFeature } from './helpers/features.ts'
 import { useNamespace } from './helpers/namespace.ts'
 import { createPodExecutor } from './helpers/pod-executor.ts'
 import { podSite } from './helpers/pod-site.ts'
 import { type SandboxPod, startSandboxPod } from './helpers/sandbox-pod.ts'
-import type { SandboxPodParts } from './helpers/sandbox-pod-spec.ts'
 
 const FORMS: readonly (readonly [name: string, parts: SandboxPodParts, ownNetwork: boolean])[] = [
   ['gvisor', { runtimeClassName: 'gvisor' }, true],

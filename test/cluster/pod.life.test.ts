@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
 import { CONTAINERS } from '../../contracts/names.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
+import type { SandboxPodParts } from '../../devcluster/client/sandbox-pod-spec.ts'
 import { waitUntil } from '../../devcluster/host/wait-until.ts'
 import { keyPair } from '../agent-host/host-rig.ts'
 import { execute, type Outcome } from '../conformance/executor-cases/subject.ts'
@@ -38,8 +39,8 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       for (const { client } of open.splice(0)) await client.close()
     })
 
-    async function aPod() {
-      const pod = await startSandboxPod(space, space.unique('life'), parts)
+    async function aPod(more: SandboxPodParts = {}) {
+      const pod = await startSandboxPod(space, space.unique('life'), { ...parts, ...more })
       open.push(pod)
       const settings = SandboxSettings.parse({ network_enabled: true })
       return { ...pod, ready: () => pod.configure({ governance: { version: '1', settings } }) }
@@ -61,13 +62,16 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
     const runInToolbox = ({ name }: SandboxPod, script: string) =>
       execInPod(space, { name, container: CONTAINERS.toolbox }, ['/bin/sh', '-c', script])
     const ENDINGS: readonly (readonly [string, (pod: SandboxPod) => Promise<unknown>])[] = [
-      ['the first runner is ended', (pod) => runInToolbox(pod, 'kill -TERM 1')],
+      ['the first runner gets SIGTERM', (pod) => runInToolbox(pod, 'kill -TERM 1')],
       ['the second runner is killed', (pod) => runInToolbox(pod, `kill -KILL $(${offlineRunner})`)],
       [
-        'a command goes for a thread of the second runner',
+        'a command kills a thread of the second runner',
         (pod) => runOnline(pod, `ls /proc/$(${offlineRunner})/task | tail -1 | xargs kill -KILL; sleep 9`),
       ],
-      ['all of the toolbox is killed that can be', (pod) => runInToolbox(pod, 'kill -KILL -1')],
+      [
+        'every process of the toolbox that can be killed is killed',
+        (pod) => runInToolbox(pod, 'kill -KILL -1'),
+      ],
       [
         'AgentHost receives SIGTERM',
         ({ name }) =>
@@ -79,7 +83,7 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       ],
     ]
 
-    it.each(ENDINGS)('is over for good when %s', async (_what, end) => {
+    it.each(ENDINGS)('ends permanently when %s', async (_what, end) => {
       const pod = await aPod()
       await pod.ready()
 
@@ -113,7 +117,7 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       ])
     })
 
-    it.skipIf(runtime !== 'runc')('is over for good when the machine kills AgentHost', async () => {
+    it.skipIf(runtime !== 'runc')('ends permanently when the machine kills AgentHost', async () => {
       const pod = await aPod()
       await pod.ready()
 
@@ -123,8 +127,8 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       expect(await attempt(`${pod.baseUrl}/healthz`)).toBe('refused')
     })
 
-    it('ends with its commands when it is deleted, long before its time of grace', async () => {
-      const pod = await aPod()
+    it('ends with its commands when it is deleted, without using up its grace period', async () => {
+      const pod = await aPod({ terminationGracePeriodSeconds: 600 })
       await pod.ready()
       void runOnline(pod, 'trap "" TERM; echo deaf > deaf; while :; do sleep 1; done')
       await waitUntil({ what: 'the command to run', timeoutMs: END_MS }, async () => {
@@ -135,17 +139,14 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
         )
         return result.ok || undefined
       })
-      const startedAt = Date.now()
-
       await space.client.delete(path(pod.name))
 
       await waitUntil({ what: 'the pod to be gone', timeoutMs: END_MS, everyMs: 50 }, async () =>
         (await space.client.find(path(pod.name))) ? undefined : true,
       )
-      expect(Date.now() - startedAt).toBeLessThan(8_000)
     })
 
-    it('takes new keys while it is warm, and the old no longer when they are gone', async () => {
+    it('accepts new keys while it is warm, and rejects removed keys', async () => {
       const [old, next] = [keyPair(), keyPair()]
       const pod = await aPod()
       const statusWith = async (kid: string, key: ReturnType<typeof keyPair>) => {
@@ -179,7 +180,7 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
   })
 })
 
-/** The process of this machine that was started with this entry in its environment. */
+/** Finds a process of this machine by an entry of its environment. */
 function processWith(entry: string): number {
   const pid = readdirSync('/proc').find((name) => /^\d+$/.test(name) && environmentOf(name).includes(entry))
   if (pid === undefined) throw new Error(`no process has ${entry}`)

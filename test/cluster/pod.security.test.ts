@@ -36,7 +36,7 @@ except OSError as error:
     print(error.strerror)
 `
 
-describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtime) => {
+describe.each(['runc', 'gvisor'])('the isolation of a sandbox pod under %s', (runtime) => {
   const isThere = hasFeature(runtime === 'runc' ? 'real node' : 'gvisor')
 
   describe.skipIf(!isThere)('hold', () => {
@@ -72,7 +72,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       expect(listenersIn(control.stdout).sort()).toEqual([7777, AGENT_HOST_PORT])
     })
 
-    it('has closed the door through which the runners came, for good', async () => {
+    it('has permanently closed the socket that the runners used', async () => {
       const connect = `require('net').connect(${ABSTRACT}).on('connect', () => console.log('connected')).on('error', (e) => console.log(e.code))`
       const listen = `require('net').createServer(() => console.log('came')).listen(${ABSTRACT}, () => { ${connect}; setTimeout(() => process.exit(), 1500) })`
       const node = (script: string) => run('node -', { network: true, stdin: Buffer.from(script) })
@@ -85,7 +85,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       expect(posing.stdout.split('\n').sort()).toEqual(['', 'came', 'connected'])
     })
 
-    it('runs each side as its own user, without a capability, on a root that cannot be written', async () => {
+    it('runs each container as a separate user, without capabilities, on a read-only root', async () => {
       const own = 'grep -E "^(Uid|Gid|CapEff|NoNewPrivs)" /proc/self/status; grep " / " /proc/self/mounts'
       const toolbox = await run(`${own}; touch /opt/x || touch /etc/x || touch /usr/x || echo nowhere`)
       const host = await inHost(
@@ -99,7 +99,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       for (const text of [toolbox.stdout, host.output]) expect(text).toMatch(/^\S+ \/ \S+ ro[, ]/m)
     })
 
-    it('keeps the workspace from AgentHost and everything of AgentHost from commands', async () => {
+    it('hides the workspace from AgentHost and AgentHost’s files from commands', async () => {
       const workspace = await inHost(`require('fs').existsSync('${WORKSPACE_MOUNT}')`)
       const visible = await run(`ls -d /proc/[0-9]*; cat /proc/[0-9]*/cmdline | tr '\\0' ' '`)
       const secrets = await run(
@@ -113,7 +113,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       expect(secrets.stdout).toBe('')
     })
 
-    it('lets no command look into a runner, or write its memory', async () => {
+    it('lets no command read or write the memory of a runner', async () => {
       const pids =
         (await run(`grep -l 'runner/server[.]cjs' /proc/[0-9]*/cmdline`)).stdout.match(/\d+/g) ?? []
       const open = (pid: string, file: string, mode: string) =>
@@ -128,7 +128,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
           ).stdout.trim(),
         )
       }
-      // Its own child it may look at, once that is no shell any more.
+      // A command may read its own child after that has executed another program.
       const becomes = 'until [ "$(readlink /proc/$!/exe)" = /bin/busybox ]; do :; done'
       const control = await run(
         `sleep 9 & ${becomes}; head -c4 /proc/$!/environ | wc -c; readlink /proc/$!/exe`,
@@ -142,7 +142,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
         )
     })
 
-    it('gives a command without network no way into the network of a runner', async () => {
+    it('gives a command without network no access to the network of a runner', async () => {
       const attempts = [
         'nsenter --target 1 --net true',
         `python3 -c 'import os; os.setns(os.open("/proc/1/ns/net", os.O_RDONLY))'`,
@@ -158,7 +158,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       expect(outcomes.map(({ exitCode }) => exitCode === 0)).toEqual(attempts.map(() => false))
     })
 
-    it('serves its caller while a command holds as many connections to it as it can', async () => {
+    it('serves its caller while a command floods it with connections', async () => {
       const script = `const { connect } = require('net')
         let open = 0, came = 0
         for (let i = 0; i < 2000; i++) {
@@ -198,7 +198,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       expect(open).toBeLessThanOrEqual(CONNECTION_LIMITS.local)
     })
 
-    it('bounds a command, and leaves it nothing of the runner but its limits', async () => {
+    it('limits a command, which inherits only the limits of the runner', async () => {
       const { openFiles, fileBytes, dataBytes } = COMMAND_LIMITS
       const asked = 'ulimit -Hc; ulimit -Hn; ulimit -Hf; ulimit -Hd; cat /proc/self/oom_score_adj'
 
@@ -208,7 +208,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
 
         expect(open.stdout).toBe('0\n1\n2\n')
         expect([core, files, blocks, data]).toEqual(
-          // bash counts the size of a file in blocks of 1,024 bytes, as it does the data segment.
+          // bash reports file size and data segment in units of 1,024 bytes.
           [0, openFiles, fileBytes / 1024, dataBytes / 1024].map(String),
         )
         expect(Number(score)).toBeGreaterThanOrEqual(500)
@@ -252,7 +252,7 @@ print(len(threads) > 10, {tries(t) for t in threads})`
       expect((await python(script)).stdout).toBe("64\nTrue {'refused'}\n")
     })
 
-    it('ends with a command that left a writer without its mark', async () => {
+    it('kills a background writer without the marker of its command', async () => {
       const writer = `env -i /bin/sh -c 'setsid /bin/sh -c "while :; do echo x; sleep 0.3; done" &' &`
 
       const outcome = await run(`${writer} sleep 0.5; exit 4`, { timeoutMs: 10_000 })
@@ -273,7 +273,7 @@ print(len(threads) > 10, {tries(t) for t in threads})`
       expect(after.stdout).toBe('0\n')
     })
 
-    it('leaves no dead process behind', async () => {
+    it('leaves no zombie behind', async () => {
       await run('for i in 1 2 3 4 5; do (setsid sleep 0.01 >/dev/null 2>&1 &); done; sleep 0.2')
 
       const zombies = await run(`grep -l '^State:.Z' /proc/[0-9]*/status | wc -l`)

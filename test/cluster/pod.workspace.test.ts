@@ -56,7 +56,7 @@ describe.each(['runc', 'gvisor'])('the workspace of a sandbox pod under %s', (ru
       expect(members.get('round/new')).toMatchObject({ text: 'new\n' })
     })
 
-    it('is a repository that git trusts', async () => {
+    it('is trusted by git', async () => {
       const git =
         'git init -q && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m one && git log --oneline'
 
@@ -65,7 +65,7 @@ describe.each(['runc', 'gvisor'])('the workspace of a sandbox pod under %s', (ru
       expect(outcome).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^[0-9a-f]{7,} one\n$/) })
     })
 
-    it.each(HOSTILE_ARCHIVES)('is refused by name for %s', async (_title, members) => {
+    it.each(HOSTILE_ARCHIVES)('is rejected with the name of the member for %s', async (_title, members) => {
       await run('find . -mindepth 1 -delete')
 
       const putting = put([file('innocent', 'fine'), ...members])
@@ -91,7 +91,7 @@ describe.each(['runc', 'gvisor'])('the workspace of a sandbox pod under %s', (ru
       await expect(putting).rejects.toMatchObject({ code: 'payload_too_large' })
     })
 
-    it('fails by the name of a member that cannot be read', async () => {
+    it('fails with the name of a member that cannot be read', async () => {
       await run('find . -mindepth 1 -delete; echo x > locked; chmod 000 locked')
 
       const reading = pod.client.getWorkspace(never).then((out) => buffer(out as never))

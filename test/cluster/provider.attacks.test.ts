@@ -5,21 +5,14 @@ import { IDENTITY_AUDIENCE } from '../../contracts/configure.ts'
 import type { KubeClient } from '../../devcluster/client/kube-client.ts'
 import type { KubeObject } from '../../devcluster/client/kube-object.ts'
 import { conditionOf } from '../../devcluster/client/manifests.ts'
+import { aPool, CORE_API, EXTENSIONS_API } from '../../devcluster/client/sandbox-objects.ts'
 import { PROVIDER_TIMING } from '../../runtime/sandboxes/kubernetes/provider-timing.ts'
 import { becomeAttacker, connectTo, podToken, requestToken, startListener } from './helpers/attacker.ts'
 import { describeWith } from './helpers/features.ts'
 import { useNamespace } from './helpers/namespace.ts'
 import { createPod, quickPodSpec } from './helpers/pods.ts'
 import { claimWith, GONE_WITH_ITS_CLAIM, useProviderSpace } from './helpers/provider-space.ts'
-import {
-  aClaim,
-  aPool,
-  aTemplate,
-  CORE_API,
-  EXTENSIONS_API,
-  LABEL,
-  PICK_ANNOTATION,
-} from './helpers/sandbox-objects.ts'
+import { aClaim, aTemplate, LABEL, PICK_ANNOTATION } from './helpers/sandbox-objects.ts'
 import { sandboxOf } from './helpers/sandbox-space.ts'
 
 /** A shorter `suspectAfterMs`, so that tests of attacks by delay end sooner. */
@@ -78,7 +71,7 @@ describeWith(
       })
     })
 
-    it('cannot have the Sandbox of another run taken that way either', async () => {
+    it('cannot make a claim take the Sandbox of another run in this way', async () => {
       const attacker = await becomeAttacker(space)
       await space.fillPool('victims', 1)
       const victim = await claimWith(await space.startProvider('victims'))
@@ -99,7 +92,7 @@ describeWith(
       })
     })
 
-    it('cannot give a Sandbox or a pod a second controlling owner: the API server refuses that', async () => {
+    it('cannot give a Sandbox or a pod a second controlling owner', async () => {
       const attacker = await becomeAttacker(space)
       await space.fillPool('owned', 1)
       const sandbox = await claimWith(await space.startProvider('owned'))
@@ -142,7 +135,7 @@ describeWith(
       expect(await sandbox.lost).toMatch(/belongs to another owner|names/)
     })
 
-    it('cannot put a claim of the same name in the place of one that waits, with our own marks on it', async () => {
+    it('cannot replace a waiting claim with one that has the same name and labels', async () => {
       const attacker = await becomeAttacker(space)
       const provider = await space.startProvider('absent', impatient)
       const claimName = space.unique('agent-replaced')
@@ -161,7 +154,7 @@ describeWith(
       })
     })
 
-    it('cannot put one in the place of one that is bound: the sandbox is lost', async () => {
+    it('cannot replace a bound claim: the run ends with sandbox_lost', async () => {
       const attacker = await becomeAttacker(space)
       await space.fillPool('twice', 2)
       const sandbox = await claimWith(await space.startProvider('twice'))
@@ -175,7 +168,7 @@ describeWith(
       expect(await sandbox.lost).toMatch(GONE_WITH_ITS_CLAIM)
     })
 
-    it('cannot hand us a pod that is about to die', async () => {
+    it('cannot make a run use a pod that is being deleted', async () => {
       const attacker = await becomeAttacker(space)
       const [member] = await space.fillPool('dying', 1)
       const path = space.path('pods', member!.metadata.name)
@@ -256,7 +249,7 @@ describeWith(
       expect(sandbox.podName).toBe(`${pool}-evil`)
     })
 
-    it('cannot have us given the sandbox of another run by a pick', async () => {
+    it('cannot assign the Sandbox of another run with the annotation of a choice', async () => {
       const attacker = await becomeAttacker(space)
       await space.fillPool('picked', 2)
       const provider = await space.startProvider('picked')
@@ -279,7 +272,7 @@ describeWith(
       expect(sandboxOf(await space.claim(victim.claimName))).toBe(victim.podName)
     })
 
-    it('does not keep a sandbox by taking the label of its claim away: labels prove nothing', async () => {
+    it('does not keep a sandbox by removing the label of its claim', async () => {
       const attacker = await becomeAttacker(space)
       await space.fillPool('labels', 1)
       const sandbox = await claimWith(await space.startProvider('labels'))
@@ -294,7 +287,7 @@ describeWith(
   },
 )
 
-describeWith(['agent-sandbox'], 'what listens on the address of a pod', () => {
+describeWith(['agent-sandbox'], 'the listener on the address of a pod', () => {
   const space = useProviderSpace('listening')
   const elsewhere = useNamespace('elsewhere')
   const SECRET = 'turn-bearer-of-the-run'
@@ -307,7 +300,7 @@ describeWith(['agent-sandbox'], 'what listens on the address of a pod', () => {
     return { sandbox, pod: await space.pod(sandbox.podName) }
   }
 
-  it('is talked to when it is the pinned pod, with the token that this cluster signed for it', async () => {
+  it('is accepted when it is the pinned pod with a token of this cluster', async () => {
     const { sandbox, pod } = await givenSandbox()
     const token = await podToken(space, pod)
     const listener = await startListener(() => token)
@@ -352,7 +345,7 @@ describeWith(['agent-sandbox'], 'what listens on the address of a pod', () => {
     expect(listener.received.filter((line) => line !== 'GET /identity')).toEqual([])
   })
 
-  it('is asked again on every new connection: a successor on the address gets nothing', async () => {
+  it('is verified on every new connection, so a successor on the address gets no request', async () => {
     const { sandbox, pod } = await givenSandbox()
     const other = await createPod(space, space.unique('successor'), { spec: quickPodSpec() })
     let token = await podToken(space, pod)

@@ -4,19 +4,20 @@ import { CLAIM } from '../../contracts/claim.ts'
 import { CLAIM_NONCE_ANNOTATION, DEPLOYMENT_LABEL, KIND_LABEL } from '../../contracts/labels.ts'
 import { createAuditLog } from '../../devcluster/client/audit-log.ts'
 import { readKubeconfig } from '../../devcluster/client/kubeconfig.ts'
+import { aPool } from '../../devcluster/client/sandbox-objects.ts'
 import type { KubeConnection } from '../../runtime/sandboxes/kubernetes/client/kube-connection.ts'
 import { PROVIDER_TIMING } from '../../runtime/sandboxes/kubernetes/provider-timing.ts'
 import { requestToken } from './helpers/attacker.ts'
 import { describeWith } from './helpers/features.ts'
 import { claimWith, GONE_WITH_ITS_CLAIM, useProviderSpace } from './helpers/provider-space.ts'
-import { aClaim, aPool, aTemplate } from './helpers/sandbox-objects.ts'
+import { aClaim, aTemplate } from './helpers/sandbox-objects.ts'
 import { sandboxOf } from './helpers/sandbox-space.ts'
 import { untilAllowed } from './helpers/until-allowed.ts'
 
 describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
   const space = useProviderSpace('provided')
 
-  it('is a warm member of the pool, with the UIDs of its claim, Sandbox and pod', async () => {
+  it('is a warm member of the pool with the UIDs of claim, Sandbox and pod', async () => {
     const [member] = await space.fillPool('warm', 1)
     const provider = await space.startProvider('warm')
     const uids: string[] = []
@@ -35,12 +36,13 @@ describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
     expect(sandbox.address).toMatchObject({ baseUrl: `http://${pod['status'].podIP}:8088` })
   })
 
-  it('is asked for with an end, our marks, and nothing that would start it cold', async () => {
+  it('is requested with a shutdown time and labels, and without fields that cause a cold start', async () => {
     await space.fillPool('shape', 1)
     const provider = await space.startProvider('shape')
     const before = Date.now()
 
     const { claimName, handle } = await claimWith(provider)
+    const after = Date.now()
 
     const { metadata, spec } = (await space.claim(claimName)) as unknown as Record<
       string,
@@ -53,8 +55,11 @@ describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
       warmPoolRef: { name: 'shape' },
     })
     expect(spec).not.toHaveProperty('env')
-    const lifeMs = Date.parse(spec?.['lifecycle']?.['shutdownTime'] ?? '') - before
-    expect(Math.abs(lifeMs - PROVIDER_TIMING.lifetime.lifetimeMs)).toBeLessThan(10_000)
+    const createdAt =
+      Date.parse(spec?.['lifecycle']?.['shutdownTime'] ?? '') - PROVIDER_TIMING.lifetime.lifetimeMs
+    // The shutdown time has whole seconds.
+    expect(createdAt).toBeGreaterThan(before - 1_000)
+    expect(createdAt).toBeLessThan(after + 1_000)
   })
 
   it('is cold, and reported as cold, when the pool is empty', async () => {
@@ -82,7 +87,7 @@ describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
       expect(await space.client.find(space.path(plural, name)), plural).toBeUndefined()
   })
 
-  it('is bound for each of many that claim at once, no pod twice', async () => {
+  it('is a different pod for each parallel claim', async () => {
     await space.fillPool('many', 4)
     const provider = await space.startProvider('many')
 
@@ -92,7 +97,7 @@ describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
     await Promise.all(sandboxes.map((sandbox) => sandbox.release('test')))
   })
 
-  it('waits for a pool that comes late', async () => {
+  it('waits for a pool that is created later', async () => {
     const provider = await space.startProvider('late')
     const claimed = claimWith(provider)
 
@@ -102,7 +107,7 @@ describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
     expect((await claimed).launch).toBe('cold')
   })
 
-  it('says which pool is missing at its deadline, and leaves no claim when it is collected', async () => {
+  it('fails with the missing pool at its deadline, and leaves no claim', async () => {
     const provider = await space.startProvider('never')
     const claimName = space.unique('agent-never')
     const handle = provider.draft(claimName)
@@ -117,7 +122,7 @@ describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
     expect(await space.client.find(space.path('sandboxclaims', claimName))).toBeUndefined()
   })
 
-  it('ends at once with the quota’s words when the namespace is full', async () => {
+  it('fails immediately with the quota message when the namespace is full', async () => {
     await space.fillPool('full', 0)
     const quota = { apiVersion: 'v1', plural: 'resourcequotas', namespace: space.name, name: 'none' }
     await space.client.create({
@@ -142,7 +147,7 @@ describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
   })
 })
 
-describeWith(['agent-sandbox', 'audit log'], 'a sandbox, as the API server’s audit log has it', () => {
+describeWith(['agent-sandbox', 'audit log'], 'a sandbox in the audit log', () => {
   const space = useProviderSpace('audited')
   const audit = createAuditLog(inject('cluster').auditLog)
 
@@ -164,7 +169,7 @@ describeWith(['agent-sandbox', 'audit log'], 'a sandbox, as the API server’s a
   })
 })
 
-describeWith(['agent-sandbox'], 'a name that is taken', () => {
+describeWith(['agent-sandbox'], 'a claim name that exists', () => {
   const space = useProviderSpace('taken')
 
   it('is refused if the claim belongs to another service, and the claim stays unchanged', async () => {
@@ -195,7 +200,7 @@ describeWith(['agent-sandbox'], 'a name that is taken', () => {
     expect(second.uids).toEqual(first.uids)
   })
 
-  it('goes to one of two replicas that claim for one run, and the other leaves it alone', async () => {
+  it('is used by one of two replicas that claim for the same run', async () => {
     await space.fillPool('replicas', 2)
     const [one, two] = await Promise.all([space.startProvider('replicas'), space.startProvider('replicas')])
     const claimName = `agent-${randomUUID()}`
@@ -213,7 +218,7 @@ describeWith(['agent-sandbox'], 'the life of a claim', () => {
   /** Longer than a slow machine needs to bind a claim. */
   const quick = { ...PROVIDER_TIMING, lifetime: { lifetimeMs: 20_000, extendEveryMs: 1_000 } }
 
-  it('is pushed forward while its sandbox is in use, and ends by itself after that', async () => {
+  it('is extended while its sandbox is in use, and expires afterwards', async () => {
     await space.fillPool('extended', 1)
     const provider = await space.startProvider('extended', { timing: quick })
     const { claimName } = await claimWith(provider)
@@ -260,7 +265,7 @@ describeWith(['agent-sandbox'], 'the life of a claim', () => {
   })
 })
 
-describeWith(['agent-sandbox', 'audit log'], 'the rights of the service’s account', () => {
+describeWith(['agent-sandbox', 'audit log'], 'the permissions of the service account', () => {
   const space = useProviderSpace('rights')
   const audit = createAuditLog(inject('cluster').auditLog)
   const rbac = 'rbac.authorization.k8s.io'
@@ -299,7 +304,7 @@ describeWith(['agent-sandbox', 'audit log'], 'the rights of the service’s acco
     }
   }
 
-  it('suffice for all that it does, and each of them is used', async () => {
+  it('are sufficient, and each one is used', async () => {
     await space.fillPool('rights', 1)
     const connection = await connectAs('narrow')
     const timing = { ...PROVIDER_TIMING, lifetime: { lifetimeMs: 60_000, extendEveryMs: 300 } }

@@ -29,7 +29,7 @@ async function aStore() {
 
 type Store = Awaited<ReturnType<typeof aStore>>
 
-/** A claim with its row and its run, as a service has them after a launch. */
+/** Creates a claim with its row and run, as a service does in a launch. */
 async function aLaunched(
   store: Store,
   provider: KubernetesProvider,
@@ -78,7 +78,7 @@ describeWith(['agent-sandbox'], 'the reaper', () => {
   const isThere = async (plural: string, name: string) =>
     (await space.client.find(space.path(plural, name))) !== undefined
 
-  it('deletes the claims of a service that died with its database, with their sandboxes and pods', async () => {
+  it('deletes claims, Sandboxes and pods of a service that lost its database', async () => {
     await space.fillPool('orphans', 2)
     const dead = await space.startProvider('orphans')
     const orphans = [await claimWith(dead), await claimWith(dead)]
@@ -101,7 +101,7 @@ describeWith(['agent-sandbox'], 'the reaper', () => {
     expect(verifyChain(items, head, [KEY])).toEqual({ ok: true })
   })
 
-  it('never touches a live run’s, one of another deployment, and one that is young', async () => {
+  it('keeps claims of live runs, of other deployments, and young claims', async () => {
     await space.fillPool('living', 3)
     const { reap: look, store, provider, shown, figures } = await aReaper('living')
     const alive = await aLaunched(store, provider)

@@ -27,7 +27,7 @@ describeWith(['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'], 'agentweaver 
   const told = (checks: readonly Verified[]) =>
     checks.map(({ check, state, detail }) => `${check}: ${state}: ${detail}`).join('\n')
 
-  it('finds every fence that is not there', { timeout: SLOW_MS }, async () => {
+  it('reports every missing restriction', { timeout: SLOW_MS }, async () => {
     await space.waitForPool('agent')
 
     const { status, states, checks } = await run(() => undefined, '--only', 'fences,names,kernel')
@@ -77,7 +77,7 @@ describeWith(['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'], 'agentweaver 
     expect({ status, states }, told(checks)).toEqual({ status: 1, states: { fences: 'not run' } })
   })
 
-  it('fails where a node offers less than is counted on, and where an account of sandboxes may do something', {
+  it('fails when a node has too few resources, and when a sandbox account has permissions', {
     timeout: SLOW_MS,
   }, async () => {
     await space.kube().create({
@@ -188,7 +188,7 @@ describeWith(
     })
     afterAll(() => outside.stop())
 
-    it('sees the same through the service', { timeout: SLOW_MS }, async () => {
+    it('gives the same result through the service', { timeout: SLOW_MS }, async () => {
       await space.waitForPool('agent')
 
       const { states, checks } = await verifierOf(space)(() => undefined, '--only', 'fences,names')

@@ -2,7 +2,7 @@ import { DEMO_SLUG } from '../../cli/demo/demo-cluster.ts'
 import { CLAIM } from '../../contracts/claim.ts'
 import { RUNTIME_CLASSES } from '../../contracts/labels.ts'
 import { names } from '../../contracts/names.ts'
-import { sandboxPodSpec } from '../cluster/helpers/sandbox-pod-spec.ts'
+import { sandboxPodSpec } from '../../devcluster/client/sandbox-pod-spec.ts'
 
 /** Objects of the demo on a cluster, in addition to its keys: a namespace, an account, and one warm pool. */
 export function demoObjects() {

@@ -4,8 +4,8 @@ import { MAX_SLOTS, planAddresses, rangesOverlap } from '../../devcluster/host/a
 
 const slots = Array.from({ length: MAX_SLOTS }, (_, slot) => slot)
 
-describe('the addresses of clusters', () => {
-  it('never overlap between two clusters, nor within one', () => {
+describe('cluster addresses', () => {
+  it('do not overlap between or within clusters', () => {
     const ranges = slots.flatMap((slot) => {
       const { linkRange, podRange } = planAddresses(slot)
       return [linkRange, podRange]
@@ -17,7 +17,7 @@ describe('the addresses of clusters', () => {
     expect(ranges.filter((range) => rangesOverlap(range, planAddresses(0).serviceRange))).toEqual([])
   })
 
-  it('give each node a range of its own inside the cluster’s', () => {
+  it('give each node a separate range within the range of the cluster', () => {
     const plan = planAddresses(3)
 
     expect(rangesOverlap(plan.podRangeOf(0), plan.podRangeOf(1))).toBe(false)
@@ -32,7 +32,7 @@ describe('two ranges', () => {
     .tuple(octet, octet, octet, octet, fc.integer({ min: 0, max: 32 }))
     .map(([a, b, c, d, bits]) => `${a}.${b}.${c}.${d}/${bits}`)
 
-  it('overlap the same way round and back, and each overlaps itself', () => {
+  it('overlap symmetrically, and each range overlaps itself', () => {
     fc.assert(
       fc.property(range, range, (a, b) => {
         expect(rangesOverlap(a, b)).toBe(rangesOverlap(b, a))

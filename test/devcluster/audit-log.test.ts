@@ -22,7 +22,7 @@ describe('the audit log', () => {
   }
   const audit = () => createAuditLog(join(folder, 'audit.log'))
 
-  it('counts by user, verb and resource, and tells a subresource from its object', () => {
+  it('counts by user, verb and resource, and distinguishes a subresource from its object', () => {
     record({ verb: 'get', objectRef: { resource: 'pods' } })
     record({ verb: 'create', objectRef: { resource: 'pods', subresource: 'exec' } })
     record({ verb: 'get', objectRef: { resource: 'pods' }, user: { username: 'b' } })
@@ -33,14 +33,14 @@ describe('the audit log', () => {
     expect(audit().count()).toBe(3)
   })
 
-  it('counts a watch once, when it begins', () => {
+  it('counts a watch once, at its start', () => {
     record({ verb: 'watch', stage: 'ResponseStarted' })
     record({ verb: 'watch' })
 
     expect(audit().count({ verb: 'watch' })).toBe(1)
   })
 
-  it('leaves out a line that is still being written, and is empty before the first', () => {
+  it('skips an incomplete last line, and is empty without a file', () => {
     expect(audit().count()).toBe(0)
     record({ verb: 'get' })
     appendFileSync(join(folder, 'audit.log'), '{"verb":')

@@ -26,14 +26,14 @@ describe('the cache of built programs', () => {
     expect(cacheRoot({})).toMatch(/\.cache\/agentweaver-sandbox\/kube$/)
   })
 
-  it('knows a build by its sources, its flags and its compiler', () => {
+  it('identifies a build by its sources, flags and compiler', () => {
     expect(cacheKey('node', 'go1')).toBe(cacheKey('node', 'go1'))
     expect(cacheKey('node', 'go1')).not.toBe(cacheKey('node', 'go2'))
     expect(cacheKey('node', 'go1')).not.toBe(cacheKey('gvisor', 'go1'))
     expect(cacheKey('node', 'go1')).toMatch(/^node-[0-9a-f]{20}$/)
   })
 
-  it('lets one build wait for another', async () => {
+  it('makes a build wait for another build', async () => {
     const order: string[] = []
     const { promise, resolve } = deferred()
     const lock = join(root, 'lock')
@@ -73,7 +73,7 @@ describe('the cache of built programs', () => {
     expect(await withBuildLock(lock, deps, async () => 'done')).toBe('done')
   })
 
-  it('removes the scratch folders of builds that have died, and no others', () => {
+  it('removes only the scratch folders of dead builds', () => {
     const own = makeScratch(root)
     mkdirSync(join(root, `scratch-${process.pid}-1`))
     mkdirSync(join(root, 'node-0123'))
@@ -84,7 +84,7 @@ describe('the cache of built programs', () => {
   })
 })
 
-describe('an entry of the cache', () => {
+describe('a cache entry', () => {
   const DAY_MS = 24 * 3_600_000
   let root: string
   let scratch: string
@@ -103,7 +103,7 @@ describe('an entry of the cache', () => {
   }
   const kept = () => readdirSync(root).filter((name) => !name.startsWith('scratch-'))
 
-  it('goes when no clone has used it for a fortnight', () => {
+  it('is removed after two weeks without use', () => {
     const [used, unused] = [anEntry('node', 13), anEntry('node', 15)]
 
     expect(pruneEntries(root, scratch)).toEqual([unused])
@@ -112,7 +112,7 @@ describe('an entry of the cache', () => {
     expect(readdirSync(scratch)).toEqual([])
   })
 
-  it('goes when three of its module were used later, and not for those of another', () => {
+  it('is removed when three newer entries of the same module exist', () => {
     const newest = [anEntry('node', 1), anEntry('node', 2), anEntry('node', 3)]
     const [fourth, other] = [anEntry('node', 4), anEntry('gvisor', 5)]
 
@@ -121,7 +121,7 @@ describe('an entry of the cache', () => {
     expect(kept().sort()).toEqual([other, ...newest])
   })
 
-  it('stays while a program of it runs', () => {
+  it('stays while one of its programs runs', () => {
     const name = anEntry('node', 15)
     const program = join(root, name, 'bin', 'sleep')
     copyFileSync('/usr/bin/sleep', program)
@@ -136,7 +136,7 @@ describe('an entry of the cache', () => {
     }
   })
 
-  it('counts as used when it is asked for, and as missing when it is not there', () => {
+  it('counts as used after it was requested, and as missing when it does not exist', () => {
     const name = anEntry('node', 15)
 
     expect(touchEntry(join(root, name))).toBe(true)
@@ -145,7 +145,7 @@ describe('an entry of the cache', () => {
     expect(pruneEntries(root, scratch)).toEqual([])
   })
 
-  it('is never taken for one when it is something else', () => {
+  it('is not confused with other files of the cache', () => {
     mkdirSync(join(root, 'images'))
     writeFileSync(join(root, 'durations.json'), '{}')
     for (const name of ['images', 'durations.json']) touchEntry(join(root, name), new Date(0))
@@ -155,7 +155,7 @@ describe('an entry of the cache', () => {
 })
 
 describe('the progress of a build', () => {
-  it('tells how far it is, and how long it takes in all', () => {
+  it('reports the compiled packages and the total time', () => {
     const said: string[] = []
     let now = 0
     const progress = createProgress('node', {

@@ -18,8 +18,8 @@ function inTemporaryFolder<T>(work: (folder: string) => Promise<T>): Promise<T> 
   return work(folder).finally(() => rmSync(folder, { recursive: true, force: true }))
 }
 
-describe('a port that is taken between choice and use', () => {
-  it('is given up for another', async () => {
+describe('withFreePorts', () => {
+  it('retries with other ports when a port was taken in the meantime', async () => {
     const [taken = 0] = await chooseFreePorts(1)
     const squatter = createServer().listen(taken, '127.0.0.1')
     const choices = [[taken], await chooseFreePorts(1)]
@@ -38,7 +38,7 @@ describe('a port that is taken between choice and use', () => {
     squatter.close()
   })
 
-  it('is no reason to try again when the failure is another one', async () => {
+  it('does not retry after another error', async () => {
     let tries = 0
 
     const start = withFreePorts(1, async () => {
@@ -51,8 +51,8 @@ describe('a port that is taken between choice and use', () => {
   })
 })
 
-describe('a wait', () => {
-  it('ends with the reason and the log when the program that it needs has ended', () =>
+describe('waitUntil', () => {
+  it('throws with the reason and the log when a needed program ends', () =>
     inTemporaryFolder(async (folder) => {
       const argv = ['sh', '-c', 'echo the cause; exit 3']
       const daemon = startDaemon({ name: 'short', argv, logPath: join(folder, 'short.log') })
@@ -62,7 +62,7 @@ describe('a wait', () => {
       await expect(wait).rejects.toThrow(/short ended with code 3.*\n.*the cause/)
     }))
 
-  it('ends at its deadline with the last refusal', async () => {
+  it('throws with the last error at its deadline', async () => {
     const wait = waitUntil({ what: 'nothing', timeoutMs: 60 }, () => {
       throw new Error('not yet')
     })
@@ -71,8 +71,8 @@ describe('a wait', () => {
   })
 })
 
-describe('what a failure is told as', () => {
-  it('is its first reason, though a consequence of it is heard of sooner', async () => {
+describe('an error during a start', () => {
+  it('is the first error, even when a consequence arrives earlier', async () => {
     const closed = deferred()
     const together = createTogether(async () => closed.resolve())
     const consequence = closed.promise.then(() => Promise.reject(new Error('was ended by SIGKILL')))
@@ -85,7 +85,7 @@ describe('what a failure is told as', () => {
     await expect(inner).rejects.toThrow('the disk is full')
   })
 
-  it('says what to do where a program found no inotify instance', () =>
+  it('contains the remedy when a program found no inotify instance', () =>
     inTemporaryFolder(async (folder) => {
       const explain = async (name: string, words: string) => {
         const argv = ['sh', '-c', `echo '${words}'; exit 1`]
@@ -100,8 +100,8 @@ describe('what a failure is told as', () => {
     }))
 })
 
-describe('a program that we started', () => {
-  it('is made to end when it does not do so by itself', () =>
+describe('startDaemon', () => {
+  it('kills a program that ignores SIGTERM', () =>
     inTemporaryFolder(async (folder) => {
       const argv = ['sh', '-c', 'trap "" TERM; while :; do sleep 0.05; done']
       const daemon = startDaemon({ name: 'stubborn', argv, logPath: join(folder, 'log') })
@@ -113,7 +113,7 @@ describe('a program that we started', () => {
       expect(isAlive(daemon.identity)).toBe(false)
     }))
 
-  it('is told apart from another one with its number', () => {
+  it('distinguishes a process from an earlier one with the same ID', () => {
     const own = identityOf(process.pid)!
 
     expect(isAlive(own)).toBe(true)
@@ -121,8 +121,8 @@ describe('a program that we started', () => {
   })
 })
 
-describe('what a machine lacks', () => {
-  it('is named as Debian packages, with the command that installs them', () => {
+describe('missing requirements', () => {
+  it('are listed as Debian packages with the command that installs them', () => {
     const nothing = () => false
 
     expect(missingPackages(completeOptions({}), nothing)).toEqual(['util-linux'])
@@ -134,7 +134,7 @@ describe('what a machine lacks', () => {
     )
   })
 
-  it('is told with what works without it', () => {
+  it('are reported with the features that work without them', () => {
     const reason = whyNoNodes([{ what: 'a real node needs wings', holds: () => false }])
 
     expect(reason).toMatch(/^a real node needs wings\. What works without: the control plane/)

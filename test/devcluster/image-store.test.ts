@@ -18,7 +18,7 @@ const SNAPSHOTS_DATABASE = 'io.containerd.snapshotter.v1.overlayfs/metadata.db'
 const BLOB = 'io.containerd.content.v1.content/blobs/sha256/abc'
 const FILE = 'io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs/bin/sh'
 
-describe('the images of a node', () => {
+describe('node images', () => {
   let cacheRoot: string
   let unpacked: string[]
 
@@ -47,7 +47,7 @@ describe('the images of a node', () => {
   }
   const read = (root: string, path: string) => readFileSync(join(root, path), 'utf8')
 
-  it('are unpacked once, and shared by links', async () => {
+  it('are unpacked once and shared with hard links', async () => {
     const first = await fill('first')
 
     const second = await fill('second')
@@ -59,7 +59,7 @@ describe('the images of a node', () => {
     expect(statSync(join(second, FILE)).mode & 0o777).toBe(0o755)
   })
 
-  it('are written down for each node by itself', async () => {
+  it('have a separate database for each node', async () => {
     const first = await fill('first')
     const second = await fill('second')
 
@@ -69,7 +69,7 @@ describe('the images of a node', () => {
     expect(read(await fill('third'), DATABASE)).toBe('first')
   })
 
-  it('stay with the others when a node removes its own', async () => {
+  it('stay available to other nodes when one node removes them', async () => {
     const first = await fill('first')
 
     rmSync(first, { recursive: true })
@@ -78,7 +78,7 @@ describe('the images of a node', () => {
     expect(unpacked).toEqual(['first'])
   })
 
-  it('are unpacked anew when one of them is another', async () => {
+  it('are unpacked again when one of them changes', async () => {
     await fill('first')
 
     await fill('second', ['/cache/images/pause-2.tar'])
@@ -86,7 +86,7 @@ describe('the images of a node', () => {
     expect(unpacked).toEqual(['first', 'second'])
   })
 
-  it('are unpacked when what was kept is not whole', async () => {
+  it('are unpacked again when the stored copy is incomplete', async () => {
     await fill('first')
     const [kept = ''] = readdirSync(join(cacheRoot, 'unpacked'))
     rmSync(join(cacheRoot, 'unpacked', kept, DATABASE))
@@ -98,7 +98,7 @@ describe('the images of a node', () => {
     expect(read(await fill('third'), FILE)).toBe('second')
   })
 
-  it('are kept once when two nodes come first at once', async () => {
+  it('are stored once when two nodes unpack them at the same time', async () => {
     const roots = await Promise.all([fill('first'), fill('second')])
 
     const third = await fill('third')

@@ -36,7 +36,7 @@ describe('an image', () => {
   const blob = (name: string, digest: string) =>
     readFileSync(join(layout(name), 'blobs', ...digest.split(':')))
 
-  it('has the same digest wherever and whenever it is written', async () => {
+  it('has the same digest for every path and time', async () => {
     const [first] = await writeImages(layout('a'), [anImage()])
     utimesSync(join(folder, 'program'), new Date(), new Date(1))
 
@@ -45,7 +45,7 @@ describe('an image', () => {
     expect(second?.digest).toBe(first?.digest)
   })
 
-  it('has another digest when a byte, a mode or a setting differs', async () => {
+  it('has another digest when a byte, a mode or a setting changes', async () => {
     const spec = anImage()
     const variants = [
       spec,
@@ -67,7 +67,7 @@ describe('an image', () => {
     expect(new Set(written.map(([image]) => image?.digest)).size).toBe(variants.length)
   })
 
-  it('says who runs it, and never root by accident', async () => {
+  it('contains its user, entry point and labels', async () => {
     const [image] = await writeImages(layout('a'), [anImage()])
 
     const manifest = JSON.parse(blob('a', image!.digest).toString()) as { config: { digest: string } }
@@ -75,7 +75,7 @@ describe('an image', () => {
     expect(config).toMatchObject({ User: '1000:1000', Entrypoint: ['/bin/program'], Labels: { team: 'a' } })
   })
 
-  it('stands beside others in one layout, and replaces itself only', async () => {
+  it('replaces only the image with the same reference in a layout', async () => {
     await writeImages(layout('a'), [anImage(), { ...anImage(), reference: 'localhost/other:1' }])
 
     await writeImages(layout('a'), [{ ...anImage(), user: '0' }])
@@ -88,7 +88,7 @@ describe('an image', () => {
     ).toEqual(['localhost/other:1', 'localhost/test:1'])
   })
 
-  it('has one archive in the cache, and none of what nobody used for an hour', async () => {
+  it('is cached as one archive, and archives unused for an hour are removed', async () => {
     const cache = join(folder, 'images')
     mkdirSync(cache)
     for (const name of [
@@ -110,7 +110,7 @@ describe('an image', () => {
     )
   })
 
-  it('declares every folder once', () => {
+  it('contains an entry for every folder exactly once', () => {
     const paths = completeLayer(anImage([{ kind: 'text', path: 'bin/deep/down', text: '' }]).layers[0]!).map(
       ({ path }) => path,
     )

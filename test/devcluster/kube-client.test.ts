@@ -11,7 +11,7 @@ const EVICTION = {
 }
 const pods = { apiVersion: 'v1', plural: 'pods', namespace: 'default' }
 
-describe('a question to the API server', () => {
+describe('a request to the API server', () => {
   let server: Server
   let asked = 0
   afterEach(() => server.close())
@@ -29,7 +29,7 @@ describe('a question to the API server', () => {
     return createKubeClient({ server: `http://127.0.0.1:${port}` })
   }
 
-  it('is repeated while its kind has no storage yet', async () => {
+  it('is retried while the storage of its kind is not ready', async () => {
     const client = await answers([LATER, { ...LATER, message: `${LATER.message}: etcd is down` }])
 
     expect(await client.list(pods)).toEqual({ items: [] })
@@ -37,7 +37,7 @@ describe('a question to the API server', () => {
     expect(asked).toBe(3)
   })
 
-  it('is repeated no longer than it may take', async () => {
+  it('is not retried after its deadline', async () => {
     const client = await answers(Array.from({ length: 100 }, () => LATER))
 
     await expect(client.raw({ method: 'GET', url: '/', timeoutMs: 200 })).rejects.toThrow()
@@ -46,7 +46,7 @@ describe('a question to the API server', () => {
   })
 
   it.each([EVICTION, { code: 503, message: LATER.message }, { code: 409, message: 'conflict' }])(
-    'is not repeated after any other answer: $code $message',
+    'is not retried after another error: $code $message',
     async (refusal) => {
       const client = await answers([refusal])
 

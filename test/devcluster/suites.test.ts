@@ -19,12 +19,12 @@ const projects = ((config.test?.projects ?? []) as unknown as Project[]).map(({ 
 const report = (change: object) =>
   JSON.stringify({ numPassedTests: 2, numFailedTests: 0, success: true, testResults: [], ...change })
 
-describe('the steps of the cluster suites', () => {
-  it('have every project once', () => {
+describe('the steps of npm run ci:cluster', () => {
+  it('contain every project once', () => {
     expect([...STEPS.flat()].sort()).toEqual(projects.map(({ name }) => name).sort())
   })
 
-  it('have every test file of a cluster once', () => {
+  it('contain every test file once', () => {
     const files = globSync('test/cluster/**/*.test.ts', { cwd: ROOT })
     const matches = (file: string, globs: readonly string[] = []) =>
       globs.some((glob) => matchesGlob(file, glob))
@@ -39,8 +39,8 @@ describe('the steps of the cluster suites', () => {
   })
 })
 
-describe('a test of the cluster suites that fails', () => {
-  it.each(projects)('is run once more in $name where it only took too long', ({ retry }) => {
+describe('a failed cluster test', () => {
+  it.each(projects)('is repeated in $name when only a time limit failed', ({ retry }) => {
     expect(retry?.count).toBe(1)
     for (const time of [
       'expected 2008.09 to be less than 2000',
@@ -55,12 +55,12 @@ describe('a test of the cluster suites that fails', () => {
     'expected [ 1 ] to be less than 2',
     'the pod is gone did not happen within 10000 ms',
     'Test timed out in 120000ms.',
-  ])('is not run again where the reason is %j', (reason) => {
+  ])('is not repeated for the reason %j', (reason) => {
     for (const { retry } of projects) expect(reason).not.toMatch(retry?.condition as RegExp)
   })
 })
 
-describe('what a project came to', () => {
+describe('the result of a project', () => {
   it.each([
     { what: 'no failure where all passed', json: report({}), ended: true, failed: 0 },
     { what: 'no failure where all was skipped', json: report({ numPassedTests: 0 }), ended: true, failed: 0 },
@@ -71,7 +71,7 @@ describe('what a project came to', () => {
     expect(countsOf(json, ended)).toMatchObject({ failed })
   })
 
-  it('is shown with its time, and the longest files, in fifteen lines', () => {
+  it('is printed with its time and its slowest files in at most fifteen lines', () => {
     const files = Array.from({ length: 20 }, (_, index) => ({ name: `file-${index}`, ms: index * 1_000 }))
 
     const lines = timeTable([
@@ -89,7 +89,7 @@ describe('what a project came to', () => {
   })
 })
 
-describe('what failed', () => {
+describe('the list of failures', () => {
   const test = (fullName: string, ...failureMessages: string[]) => ({
     fullName,
     status: failureMessages.length > 0 ? 'failed' : 'passed',
@@ -110,7 +110,7 @@ describe('what failed', () => {
     ...countsOf(report({ numFailedTests: 1, success: false, testResults }), false),
   })
 
-  it('is told by file, test and the first line of the reason', () => {
+  it('contains file, test and the first line of the reason', () => {
     const pod = file('pod.test.ts', {
       assertionResults: [
         test('a pod starts'),
@@ -129,7 +129,7 @@ describe('what failed', () => {
     ])
   })
 
-  it('is not what passed when it was measured once more, which is told as well', () => {
+  it('lists tests that passed when they were repeated separately', () => {
     const late = {
       ...test('a cancel is quick', 'AssertionError: expected 9 to be less than 2\n at z'),
       status: 'passed',
@@ -143,7 +143,7 @@ describe('what failed', () => {
     expect(failureList(results)).toBe('')
   })
 
-  it('is told in so many lines, however much failed', () => {
+  it('has a limited length', () => {
     const assertionResults = Array.from({ length: 300 }, (_, index) =>
       test(`test ${index}`, 'x'.repeat(5_000)),
     )

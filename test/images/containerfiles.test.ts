@@ -1,33 +1,25 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join, relative, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { POD_HOMES, POD_USERS } from '../../contracts/pod.ts'
+import { imageConfig, instructionsOf } from '../../devcluster/images/containerfile.ts'
 import type { ImageSpec, LayerEntry } from '../../devcluster/images/image-spec.ts'
 import { apiImage, podImages } from '../../devcluster/images/pod-images.ts'
+import { stageImage } from '../../images/stage.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
-
-/** The instructions of a Containerfile, with continued lines joined. */
-function instructionsOf(name: string): { word: string; rest: string }[] {
-  const text = readFileSync(join(ROOT, 'images', `${name}.Containerfile`), 'utf8')
-  return text
-    .replaceAll(/\\\n/g, ' ')
-    .split('\n')
-    .filter((line) => line !== '' && !line.startsWith('#'))
-    .map((line) => ({ word: line.split(' ')[0] ?? '', rest: line.slice(line.indexOf(' ') + 1) }))
-}
 
 const CONTAINERS = [
   { name: 'agent-host', user: POD_USERS.agentHost, home: POD_HOMES.agentHost },
   { name: 'toolbox', user: POD_USERS.toolbox, home: POD_HOMES.toolbox },
   { name: 'api', user: POD_USERS.agentHost, home: '/home/api' },
-]
+] as const
 
 let folder: string
 let images: readonly ImageSpec[]
 
-// A Containerfile installs other builds of the toolbox programs, so the host's programs are left out here.
+// A Containerfile installs the toolbox's commands from Debian, so they are not compared here.
 const noTools = () => ({ shell: [], languages: [] })
 
 beforeAll(async () => {
@@ -37,7 +29,7 @@ beforeAll(async () => {
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-describe.each(CONTAINERS)('the image of $name', ({ name, user, home }) => {
+describe.each(CONTAINERS)('image $name', ({ name, user, home }) => {
   const instructions = instructionsOf(name)
   const all = (word: string) => instructions.filter((one) => one.word === word).map(({ rest }) => rest)
   let local: ImageSpec | undefined
@@ -48,36 +40,46 @@ describe.each(CONTAINERS)('the image of $name', ({ name, user, home }) => {
     )
   })
 
-  it('stands on bases that are pinned by digest', () => {
-    expect(all('FROM')).toHaveLength(2)
-    for (const base of all('FROM'))
-      expect(base).toMatch(/^[a-z]+:[a-z0-9-]+@sha256:[0-9a-f]{64}( AS build)?$/)
+  it('has two bases that are pinned by digest and can be replaced by build arguments', () => {
+    expect(all('FROM')).toEqual([`\${BUILD_BASE} AS build`, `\${BASE}`])
+    expect(all('ARG')).toHaveLength(2)
+    for (const base of all('ARG'))
+      expect(base).toMatch(/^(BUILD_)?BASE=[a-z]+:[a-z0-9-]+@sha256:[0-9a-f]{64}$/)
   })
 
-  it('runs as a numeric user that is not root, whose home it says', () => {
+  it('runs as a numeric user other than root and sets its home folder', () => {
     expect(all('USER')).toEqual([`${user}:${POD_USERS.group}`])
     expect(all('ENV')).toEqual([`HOME=${home}`])
   })
 
-  it('takes only files of this repository', () => {
+  it('copies only files that exist in this repository', () => {
     const copied = all('COPY')
       .filter((rest) => !rest.startsWith('--from='))
       .flatMap((rest) => rest.split(' ').slice(0, -1))
     expect(copied.filter((path) => !existsSync(join(ROOT, path)))).toEqual([])
   })
 
-  it('starts what the image of the local cluster starts, with the same packages beside it', () => {
+  it('starts in the same way when it is built locally', () => {
+    expect(local).toMatchObject(imageConfig(name))
     expect(all('ENTRYPOINT').map((text) => JSON.parse(text))).toEqual([local?.entrypoint])
     expect(local?.user).toBe(`${user}:${POD_USERS.group}`)
-    const paths = new Set(local?.layers.flat().map(({ path }) => path))
-    const packages = all('RUN')
-      .join(' ')
-      .matchAll(/ node_modules\/(@?[a-z-]+)(?= )/g)
-    for (const [, entry] of packages)
-      if (entry !== 'node') expect(paths).toContain(`opt/agentweaver/node_modules/${entry}`)
   })
 
-  it('has nothing that its user could write but a home, a workspace and what is temporary', () => {
+  it('has the same files in both builds, on top of the base', () => {
+    const out = join(folder, name)
+    const server = local?.layers.flat().find(({ path }) => /\/server\.[cm]js$/.test(path))
+    stageImage(name, out, server?.kind === 'file' ? join(server.source, '../..') : '')
+    const staged = readdirSync(out, { recursive: true, withFileTypes: true })
+      .filter((entry) => !entry.isDirectory())
+      .map((entry) => relative(out, join(entry.parentPath, entry.name)))
+    const paths = new Set(local?.layers.flat().map(({ path }) => path))
+
+    expect(staged).toContain('usr/local/bin/node')
+    expect(staged.filter((path) => !paths.has(path))).toEqual([])
+    expect(all('RUN').some((text) => text.includes(`images/stage.ts ${name} /out`))).toBe(true)
+  })
+
+  it('lets its user write only the home folder, the workspace and /tmp', () => {
     const entries = local?.layers.flat() ?? []
     const isWritable = (entry: LayerEntry) =>
       ('owner' in entry && entry.owner === user) || ('mode' in entry && ((entry.mode ?? 0) & 0o022) !== 0)
@@ -95,7 +97,7 @@ describe.each(CONTAINERS)('the image of $name', ({ name, user, home }) => {
     expect(paths).toContain(local?.entrypoint.at(-1)?.slice(1))
   })
 
-  it('has no environment for its container but where its home is', () => {
+  it('sets no environment variable except HOME', () => {
     expect(local?.environment).toEqual({ HOME: home })
   })
 })

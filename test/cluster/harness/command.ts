@@ -1,9 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { openSync } from 'node:fs'
 import { join } from 'node:path'
 import { deferred } from '../../../devcluster/deferred.ts'
 import { waitUntil } from '../../../devcluster/host/wait-until.ts'
 import { type Machine, newSince, TEST_MARKER } from './machine.ts'
 
+const CLI = join(import.meta.dirname, '..', '..', '..', 'cli', 'main.ts')
 const MAIN = join(import.meta.dirname, '..', '..', '..', 'devcluster', 'main.ts')
 
 export interface Finished {
@@ -13,7 +15,7 @@ export interface Finished {
 
 export interface CommandOptions {
   readonly env?: NodeJS.ProcessEnv
-  /** Words before the program, for example another user's identity. */
+  /** A command and options that start the program, for example `setpriv` to change the user. */
   readonly before?: readonly string[]
 }
 
@@ -46,11 +48,36 @@ export function startCommand(
   return { child, pid: child.pid ?? 0, output: () => output, finished }
 }
 
+/** Runs the command line of the product against a service, with its settings below `home`. */
+export function runAgentweaver(
+  args: readonly string[],
+  { home, url, stdin }: { home: string; url: string; stdin?: string | undefined },
+): Promise<Finished> {
+  const child = spawn(process.execPath, [CLI, ...args], {
+    env: {
+      ...process.env,
+      XDG_CONFIG_HOME: join(home, 'config'),
+      XDG_STATE_HOME: join(home, 'state'),
+      AGENTWEAVER_URL: url,
+    },
+    stdio: [stdin ? openSync(stdin, 'r') : 'ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.setEncoding('utf8').on('data', (chunk: string) => {
+      output += chunk
+    })
+  }
+  const { promise, resolve, reject } = deferred<Finished>()
+  child.on('error', reject).on('close', (code) => resolve({ code, output }))
+  return promise
+}
+
 export function runCommand(args: readonly string[], options?: CommandOptions): Promise<Finished> {
   return startCommand(args, options).finished
 }
 
-/** Waits until the output matches, and fails with the output if the command ends first. */
+/** Waits until the output matches. Throws with the output when the command ends before that. */
 export async function waitForWords(running: Running, words: RegExp, timeoutMs = 60_000): Promise<void> {
   await waitUntil({ what: `${words} in:\n${running.output()}`, timeoutMs }, () => {
     if (words.test(running.output())) return true
@@ -59,7 +86,7 @@ export async function waitForWords(running: Running, words: RegExp, timeoutMs = 
   if (!words.test(running.output())) throw new Error(`the command ended first:\n${running.output()}`)
 }
 
-/** Waits until the machine has returned to its earlier state. The clean-up process needs a moment. */
+/** Waits until nothing is left of a cluster. The clean-up process may still be at work when the command has ended. */
 export async function waitUntilClean(before: Machine, timeoutMs = 20_000): Promise<void> {
   const left = () => JSON.stringify(newSince(before))
   const wait = { what: 'the machine to be as it was', timeoutMs, everyMs: 100 }

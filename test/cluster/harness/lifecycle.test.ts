@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { whyNoNodes } from '../../../devcluster/host/privileges.ts'
 import { listSlots, readState, slotFolder } from '../../../devcluster/host/run-folder.ts'
@@ -38,20 +37,28 @@ describe.skipIf(whyNoNodes() !== undefined)(`a cluster with a node (${whyNoNodes
   })
 
   it.each([
-    { words: ['up', '--node'], ms: 200 },
-    { words: ['up', '--node'], ms: 1_200 },
-    { words: ['up', '--node'], ms: 2_500 },
-    { words: ['up', '--node'], ms: 4_000 },
-    { words: ['up', '--node', '--keep'], ms: 2_500 },
-  ])('leaves nothing when $words is killed $ms ms after it began', async ({ words, ms }) => {
-    const up = startCommand(words)
-    await sleep(ms)
+    { words: ['up', '--node'], count: 0 },
+    { words: ['up', '--node'], count: 1 },
+    { words: ['up', '--node'], count: 3 },
+    { words: ['up', '--node'], count: 5 },
+    { words: ['up', '--node', '--keep'], count: 3 },
+  ])(
+    'leaves nothing when $words is killed after it has started $count programs',
+    async ({ words, count }) => {
+      const slots = new Set(listSlots())
+      const up = startCommand(words)
+      await waitUntil({ what: `${count} programs`, timeoutMs: 120_000, everyMs: 5 }, () => {
+        const slot = listSlots().find((one) => !slots.has(one))
+        const started = slot === undefined ? -1 : (readState(slotFolder(slot))?.processes.length ?? 0)
+        return started >= count || undefined
+      })
 
-    process.kill(up.pid, 'SIGKILL')
+      process.kill(up.pid, 'SIGKILL')
 
-    await up.finished
-    await waitUntilClean(before)
-  })
+      await up.finished
+      await waitUntilClean(before)
+    },
+  )
 
   it('leaves nothing when its starter is killed while pods run on Cilium', async () => {
     const up = startCommand(['up', '--cilium'])
@@ -82,14 +89,14 @@ describe.skipIf(whyNoNodes() !== undefined)(`a cluster with a node (${whyNoNodes
     expect(newSince(before)).toEqual({})
   })
 
-  it('is cleaned up by the next start when its undertaker was killed as well', async () => {
+  it('is cleaned up by the next start when its clean-up process was killed too', async () => {
     const up = startCommand(['up', '--node'])
     await waitForWords(up, READY)
     const slot = slotIn(up.output())
-    const undertakers = readMachine().processes.filter((pid) => isUndertakerOf(pid, slot))
-    expect(undertakers).toHaveLength(1)
+    const cleanups = readMachine().processes.filter((pid) => isCleanupOf(pid, slot))
+    expect(cleanups).toHaveLength(1)
 
-    for (const pid of [...undertakers.map(Number), up.pid]) process.kill(pid, 'SIGKILL')
+    for (const pid of [...cleanups.map(Number), up.pid]) process.kill(pid, 'SIGKILL')
     await up.finished
     const next = await runCommand(['up', '--node', '--keep'])
 
@@ -130,9 +137,9 @@ describe.skipIf(whyNoNodes() !== undefined)(`a cluster with a node (${whyNoNodes
   )
 })
 
-function isUndertakerOf(pid: string, slot: number): boolean {
+function isCleanupOf(pid: string, slot: number): boolean {
   const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
-  return words.includes('undertaker') && words.includes(slotFolder(slot))
+  return words.includes('crash-cleanup') && words.includes(slotFolder(slot))
 }
 
 /** Finds a program of the cluster that this process starts. The test must not kill programs of other clusters. */

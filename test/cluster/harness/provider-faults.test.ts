@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setInterval } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { AGENT_HOST_PORT } from '../../../contracts/ports.ts'
 import { KWOK_LABEL, KWOK_TOLERATION } from '../../../devcluster/addons/kwok.ts'
 import { createKubeClient, type KubeClient } from '../../../devcluster/client/kube-client.ts'
 import { readKubeconfig } from '../../../devcluster/client/kubeconfig.ts'
 import { conditionOf } from '../../../devcluster/client/manifests.ts'
+import { aPool, CORE_API, EXTENSIONS_API } from '../../../devcluster/client/sandbox-objects.ts'
 import { type Cluster, startCluster } from '../../../devcluster/cluster.ts'
 import { completeOptions } from '../../../devcluster/cluster-options.ts'
 import { type Daemon, startDaemon } from '../../../devcluster/host/daemon.ts'
@@ -18,7 +19,7 @@ import { loadKubeConnection } from '../../../runtime/sandboxes/kubernetes/client
 import { KubernetesProvider } from '../../../runtime/sandboxes/kubernetes/kubernetes-provider.ts'
 import { PROVIDER_TIMING } from '../../../runtime/sandboxes/kubernetes/provider-timing.ts'
 import type { BoundSandbox } from '../../../runtime/sandboxes/provider.ts'
-import { aPool, aTemplate, CORE_API, EXTENSIONS_API } from '../helpers/sandbox-objects.ts'
+import { aTemplate } from '../helpers/sandbox-objects.ts'
 
 const NAMESPACE = 'default'
 const POOL = 'pool'
@@ -73,11 +74,9 @@ describe('a provider on a control plane whose programs die', () => {
   function keepLooking(): () => Promise<void> {
     const stopping = new AbortController()
     const work = (async () => {
-      for (let round = 1; !stopping.signal.aborted; round++) {
-        await lookAtPods(String(round)).catch(() => undefined)
-        await sleep(500, undefined, { signal: stopping.signal }).catch(() => undefined)
-      }
-    })()
+      for await (const round of setInterval(500, randomUUID, { signal: stopping.signal }))
+        await lookAtPods(round()).catch(() => undefined)
+    })().catch(() => undefined)
     return async () => {
       stopping.abort()
       await work
@@ -246,16 +245,17 @@ describe('a provider on a control plane whose programs die', () => {
     await expectNothingLeft()
   })
 
-  it('claims and releases a sandbox although the API server freezes for longer than any request timeout', async () => {
+  it('is claimed and released although the API server hangs for longer than the timeout of a request', async () => {
     await poolIsFull()
     const provider = await startProvider()
     program('kube-apiserver').freeze()
-    const thawed = new Promise((resolve) => setTimeout(resolve, 7_000)).then(() =>
-      program('kube-apiserver').thaw(),
-    )
+    const { attemptTimeoutMs } = PROVIDER_TIMING.transport
+    const unanswered = client.raw({ method: 'GET', url: '/version', timeoutMs: attemptTimeoutMs + 2_000 })
 
-    const sandbox = await claim(provider)
-    await thawed
+    const claimed = claim(provider)
+    await expect(unanswered).rejects.toThrow()
+    program('kube-apiserver').thaw()
+    const sandbox = await claimed
     await sandbox.release('test')
 
     await expectNothingLeft()

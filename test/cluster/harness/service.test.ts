@@ -1,14 +1,12 @@
-import { spawn } from 'node:child_process'
-import { mkdtempSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { get } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { ClusterSummary } from '../../../devcluster/commands/up.ts'
 import { whyNoNodes } from '../../../devcluster/host/privileges.ts'
-import { type Finished, runCommand } from './command.ts'
+import { runAgentweaver, runCommand } from './command.ts'
 
-const CLI = join(import.meta.dirname, '..', '..', '..', 'cli', 'main.ts')
 const UP_MS = 420_000
 
 describe.skipIf(whyNoNodes() !== undefined)('up --service', () => {
@@ -26,25 +24,8 @@ describe.skipIf(whyNoNodes() !== undefined)('up --service', () => {
     rmSync(folder, { recursive: true, force: true })
   })
 
-  /** The command line of a user whose files are in a folder of this test. */
-  function agentweaver(args: readonly string[], stdin?: string): Promise<Finished> {
-    const child = spawn(process.execPath, [CLI, ...args], {
-      env: {
-        ...process.env,
-        XDG_CONFIG_HOME: join(folder, 'config'),
-        XDG_STATE_HOME: join(folder, 'state'),
-        AGENTWEAVER_URL: service().url,
-      },
-      stdio: [stdin ? openSync(stdin, 'r') : 'ignore', 'pipe', 'pipe'],
-    })
-    let output = ''
-    for (const stream of [child.stdout, child.stderr]) {
-      stream?.setEncoding('utf8').on('data', (chunk: string) => {
-        output += chunk
-      })
-    }
-    return new Promise((resolve) => child.on('close', (code) => resolve({ code, output })))
-  }
+  const agentweaver = (args: readonly string[], stdin?: string) =>
+    runAgentweaver(args, { home: folder, url: service().url, stdin })
 
   it('prints a URL and the API key, whose file only its owner can read', () => {
     const { url, apiKey, apiKeyFile } = service()
@@ -54,7 +35,7 @@ describe.skipIf(whyNoNodes() !== undefined)('up --service', () => {
     expect(statSync(apiKeyFile).mode & 0o777).toBe(0o600)
   })
 
-  it('accepts a login and a run of the command line, in a gVisor pod of the cluster', async () => {
+  it('runs a task in a gVisor pod after a login with the command line', async () => {
     const plan = join(folder, 'plan.json')
     const step = { kind: 'tool', tool: 'run_command', arguments: { command: 'cat /proc/version' } }
     writeFileSync(plan, JSON.stringify({ turns: [[step]] }))
@@ -67,7 +48,7 @@ describe.skipIf(whyNoNodes() !== undefined)('up --service', () => {
     expect(run).toMatchObject({ code: 0 })
   })
 
-  it('rejects a request without the key, and a request with a foreign host name', async () => {
+  it('rejects a request without the key, and a request with an unknown host name', async () => {
     const withoutKey = await fetch(`${service().url}/api/runs`)
     const foreign = await statusFor(`${service().url}/healthz`, 'evil.example')
 
@@ -76,7 +57,7 @@ describe.skipIf(whyNoNodes() !== undefined)('up --service', () => {
   })
 })
 
-/** Sends a request with a custom `Host` header, which `fetch` does not allow. */
+/** `fetch` does not allow another `Host` header. */
 function statusFor(url: string, host: string): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     get(url, { headers: { host } }, (answer) => resolve(answer.resume().statusCode)).on('error', reject)

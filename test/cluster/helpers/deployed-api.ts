@@ -52,7 +52,7 @@ export async function deployApi(): Promise<DeployedApi> {
     const rig = await startGitopsRig({ gvisor: true, cilium: 'instant' })
     undo.push(() => rig.stop())
     const print = (line: string) => process.stderr.write(`${line}\n`)
-    const { apiKey, database } = await installService(rig.cluster, rig.client, print)
+    const { apiKey, database } = await installService({ cluster: rig.cluster, client: rig.client }, print)
     undo.push(() => database.stop())
     return {
       ...(await reach(rig, apiKey, undo)),

@@ -6,6 +6,7 @@ import { IdentityReply } from '../../../contracts/configure.ts'
 import { EXECUTOR_KEYS, WORKSPACE_MOUNT } from '../../../contracts/names.ts'
 import { AGENT_HOST_PORT } from '../../../contracts/ports.ts'
 import { AGENT_HOST_ROUTES } from '../../../contracts/routes.ts'
+import { KEYS_MAP, sandboxPodSpec } from '../../../devcluster/client/sandbox-pod-spec.ts'
 import type { ConnectionGuard } from '../../../runtime/agent-host-client/connection-guard.ts'
 import { keyPair } from '../../agent-host/host-rig.ts'
 import { testAgentHost } from '../../conformance/agent-host.ts'
@@ -14,7 +15,6 @@ import { describeWith } from './features.ts'
 import { useNamespace } from './namespace.ts'
 import { waitUntilPodReady } from './pods.ts'
 import { writeExecutorKeys } from './sandbox-pod.ts'
-import { KEYS_MAP, sandboxPodSpec } from './sandbox-pod-spec.ts'
 
 /**
  * The identity suite tests the verification itself. This guard only checks that the identity is requested first on each

@@ -1,11 +1,11 @@
-import { CLAIM } from '../../../contracts/claim.ts'
 import type { KubeObject } from '../../../devcluster/client/kube-object.ts'
+import {
+  EXTENSIONS_API,
+  type TemplateParts,
+  templateWith,
+} from '../../../devcluster/client/sandbox-objects.ts'
 import type { TestNamespace } from './namespace.ts'
 import { quickPodSpec } from './pods.ts'
-
-/** The groups and the one version that the controller serves. */
-export const CORE_API = `agents.x-k8s.io/${CLAIM.version}`
-export const EXTENSIONS_API = `${CLAIM.group}/${CLAIM.version}`
 
 export const LABEL = {
   claimUid: 'agents.x-k8s.io/claim-uid',
@@ -15,57 +15,18 @@ export const LABEL = {
   nameHash: 'agents.x-k8s.io/sandbox-name-hash',
 } as const
 
-/** Annotation in which the controller records its choice of sandbox. A claim can also set it to choose a sandbox. */
+/** The controller records in this annotation which Sandbox it chose. A claim that sets it makes the choice itself. */
 export const PICK_ANNOTATION = 'agents.x-k8s.io/sandbox-name'
 
 type Fields = Readonly<Record<string, unknown>>
 
-export interface TemplateParts {
-  /** Other than the usual fake pod. */
-  readonly podSpec?: Fields
-  readonly podMetadata?: Fields
-  readonly spec?: Fields
-}
-
+/** A template of the quickest pod that the cluster has, unless the test needs another pod. */
 export function aTemplate(
   space: Pick<TestNamespace, 'name'>,
   name: string,
-  parts: TemplateParts = {},
+  parts: Partial<TemplateParts> = {},
 ): KubeObject {
-  const { podSpec = quickPodSpec(), podMetadata, spec = {} } = parts
-  return {
-    apiVersion: EXTENSIONS_API,
-    kind: 'SandboxTemplate',
-    metadata: { name, namespace: space.name },
-    spec: {
-      networkPolicyManagement: 'Unmanaged',
-      podTemplate: { spec: podSpec, ...(podMetadata ? { metadata: podMetadata } : {}) },
-      ...spec,
-    },
-  }
-}
-
-export interface PoolParts {
-  readonly template: string
-  readonly replicas: number
-  readonly updateStrategy?: 'Recreate' | 'OnReplenish'
-}
-
-export function aPool(
-  space: Pick<TestNamespace, 'name'>,
-  name: string,
-  { template, replicas, updateStrategy }: PoolParts,
-): KubeObject {
-  return {
-    apiVersion: EXTENSIONS_API,
-    kind: 'SandboxWarmPool',
-    metadata: { name, namespace: space.name },
-    spec: {
-      replicas,
-      sandboxTemplateRef: { name: template },
-      ...(updateStrategy ? { updateStrategy: { type: updateStrategy } } : {}),
-    },
-  }
+  return templateWith(space, name, { ...parts, podSpec: parts.podSpec ?? quickPodSpec() })
 }
 
 export interface ClaimParts {
@@ -85,7 +46,7 @@ export function aClaim(space: TestNamespace, name: string, parts: ClaimParts): K
   }
 }
 
-/** An instant some seconds away, as Kubernetes spells it. */
+/** A time some seconds from now, in the format of Kubernetes. */
 export function inSeconds(seconds: number): string {
   return new Date(Date.now() + seconds * 1000).toISOString().replace(/\.\d+Z$/, 'Z')
 }

@@ -3,12 +3,16 @@ import type { ConfigureRequestInput } from '../../../contracts/configure.ts'
 import { EXECUTOR_KEYS } from '../../../contracts/names.ts'
 import { AGENT_HOST_PORT } from '../../../contracts/ports.ts'
 import type { KubeObject } from '../../../devcluster/client/kube-object.ts'
+import {
+  KEYS_MAP,
+  type SandboxPodParts,
+  sandboxPodSpec,
+} from '../../../devcluster/client/sandbox-pod-spec.ts'
 import { createAgentHostClient } from '../../../runtime/agent-host-client/client.ts'
 import { signTicket } from '../../../runtime/api/keys/ticket.ts'
 import { aConfiguration, keyPair, TOKEN } from '../../agent-host/host-rig.ts'
 import type { TestNamespace } from './namespace.ts'
 import { waitUntilPodReady } from './pods.ts'
-import { KEYS_MAP, type SandboxPodParts, sandboxPodSpec } from './sandbox-pod-spec.ts'
 
 const never = new AbortController().signal
 

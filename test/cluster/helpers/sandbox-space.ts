@@ -1,16 +1,14 @@
 import type { KubeObject, ResourcePath } from '../../../devcluster/client/kube-object.ts'
 import { type Condition, conditionOf } from '../../../devcluster/client/manifests.ts'
-import { waitUntil } from '../../../devcluster/host/wait-until.ts'
-import { type TestNamespace, useNamespace } from './namespace.ts'
 import {
-  aClaim,
   aPool,
-  aTemplate,
-  type ClaimParts,
   CORE_API,
   EXTENSIONS_API,
   type TemplateParts,
-} from './sandbox-objects.ts'
+} from '../../../devcluster/client/sandbox-objects.ts'
+import { waitUntil } from '../../../devcluster/host/wait-until.ts'
+import { type TestNamespace, useNamespace } from './namespace.ts'
+import { aClaim, aTemplate, type ClaimParts } from './sandbox-objects.ts'
 
 const WAIT_MS = 45_000
 const POLL_MS = 25
@@ -43,7 +41,11 @@ export function createSandboxSpace(space: TestNamespace) {
     pod: (name: string) => client.get(path('pods', name)),
 
     /** A template and a pool of the same name, and its members once all are ready. */
-    async fillPool(name: string, replicas: number, parts: TemplateParts = {}): Promise<KubeObject[]> {
+    async fillPool(
+      name: string,
+      replicas: number,
+      parts: Partial<TemplateParts> = {},
+    ): Promise<KubeObject[]> {
       await client.create(aTemplate(space, name, parts))
       await client.create(aPool(space, name, { template: name, replicas }))
       return moves.waitForPool(name, replicas)

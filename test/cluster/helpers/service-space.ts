@@ -8,11 +8,12 @@ import { API_KEY_FILE } from '../../../contracts/api-env.ts'
 import { EXECUTOR_KEYS, names, type SandboxKind } from '../../../contracts/names.ts'
 import { createKubeClient, type KubeClient } from '../../../devcluster/client/kube-client.ts'
 import { readKubeconfig } from '../../../devcluster/client/kubeconfig.ts'
+import { aPool, EXTENSIONS_API } from '../../../devcluster/client/sandbox-objects.ts'
+import { KEYS_MAP, sandboxPodSpec } from '../../../devcluster/client/sandbox-pod-spec.ts'
 import { waitUntil } from '../../../devcluster/host/wait-until.ts'
 import { createClient } from '../../../runtime/client/client.ts'
 import { type ServiceProcess, spawnService } from '../../api/service-process.ts'
-import { aPool, aTemplate, EXTENSIONS_API } from './sandbox-objects.ts'
-import { KEYS_MAP, sandboxPodSpec } from './sandbox-pod-spec.ts'
+import { aTemplate } from './sandbox-objects.ts'
 
 const POOL_MS = 120_000
 const GONE_MS = 60_000

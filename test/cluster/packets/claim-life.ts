@@ -1,8 +1,9 @@
 import { CLAIM } from '../../../contracts/claim.ts'
 import type { KubeClient } from '../../../devcluster/client/kube-client.ts'
 import type { KubeObject, ResourcePath } from '../../../devcluster/client/kube-object.ts'
+import { CORE_API, EXTENSIONS_API } from '../../../devcluster/client/sandbox-objects.ts'
 import { waitUntil } from '../../../devcluster/host/wait-until.ts'
-import { CORE_API, EXTENSIONS_API, LABEL } from '../helpers/sandbox-objects.ts'
+import { LABEL } from '../helpers/sandbox-objects.ts'
 import { isBound, sandboxOf } from '../helpers/sandbox-space.ts'
 import { type ProbePodPlan, probePodSpec } from './probe-pod.ts'
 

@@ -8,19 +8,19 @@ import { sweepCluster } from './host/sweep.ts'
  * Watches the process that owns a cluster from another process. If the owner ends for any reason, this process removes
  * the remains that the kernel does not remove by itself (folder, control groups).
  */
-export interface Undertaker {
+export interface CrashCleanup {
   /** Signals that there is nothing to clean up, and waits until the process has ended. */
-  dismiss(): Promise<void>
+  stop(): Promise<void>
 }
 
 /** Waits in a shell, which needs only a megabyte, and starts Node only if there is something to clean up. */
 const SCRIPT = 'cat > /dev/null; [ -d "$1" ] && exec "$2" "$3" "$4"; exit 0'
 
-export function startUndertaker(slot: number): Undertaker {
+export function startCrashCleanup(slot: number): CrashCleanup {
   const args = [
     '-c',
     SCRIPT,
-    'undertaker',
+    'crash-cleanup',
     slotFolder(slot),
     process.execPath,
     join(import.meta.filename),
@@ -32,7 +32,7 @@ export function startUndertaker(slot: number): Undertaker {
   child.on('exit', () => resolve()).on('error', () => resolve())
   child.unref()
   return {
-    async dismiss() {
+    async stop() {
       child.ref()
       child.stdin.end()
       await ended

@@ -1,24 +1,24 @@
-import { IDENTITY_AUDIENCE } from '../../../contracts/configure.ts'
-import { CONTAINERS, EXECUTOR_KEYS, WORKSPACE_MOUNT } from '../../../contracts/names.ts'
-import { IDENTITY_TOKEN, POD_HOMES, POD_USERS } from '../../../contracts/pod.ts'
-import { AGENT_HOST_PORT } from '../../../contracts/ports.ts'
-import { AGENT_HOST_IMAGE, SANDBOX_TOOLBOX_IMAGE } from '../../../devcluster/images/pod-images.ts'
+import { IDENTITY_AUDIENCE } from '../../contracts/configure.ts'
+import { CONTAINERS, EXECUTOR_KEYS, WORKSPACE_MOUNT } from '../../contracts/names.ts'
+import { IDENTITY_TOKEN, POD_HOMES, POD_USERS } from '../../contracts/pod.ts'
+import { AGENT_HOST_PORT } from '../../contracts/ports.ts'
+import { AGENT_HOST_IMAGE, SANDBOX_TOOLBOX_IMAGE } from '../images/pod-images.ts'
 
 export const KEYS_MAP = 'executor-keys'
 
 export interface SandboxPodParts {
-  /** `gvisor`, or undefined for the node's own runtime. */
+  /** `gvisor`, or undefined for runc. */
   readonly runtimeClassName?: string | undefined
-  /** How the offline runner does without a network. */
+  /** How the offline runner is kept off the network: see `AGENTWEAVER_RUNNER_OFFLINE`. */
   readonly offline?: 'auto' | 'namespace' | 'filter'
-  /** Stands for a runtime that permits namespaces, as a virtual machine's does. */
+  /** Permits new namespaces, as the kernel of a virtual machine does. */
   readonly withoutSeccomp?: boolean
-  readonly restartPolicy?: string
+  readonly terminationGracePeriodSeconds?: number
 }
 
-/** The spec of a sandbox pod from `docs/pod.md`. */
+/** A sandbox pod as described in `docs/pod.md`. */
 export function sandboxPodSpec(parts: SandboxPodParts = {}) {
-  const { runtimeClassName, offline = 'auto', withoutSeccomp = false } = parts
+  const { offline = 'auto', withoutSeccomp = false, terminationGracePeriodSeconds = 10 } = parts
   const env = (values: Record<string, string>) =>
     Object.entries(values).map(([name, value]) => ({ name, value }))
   const container = (name: string, image: string, user: number) => ({
@@ -36,11 +36,11 @@ export function sandboxPodSpec(parts: SandboxPodParts = {}) {
   })
   const mount = (name: string, mountPath: string) => ({ name, mountPath })
   return {
-    ...(runtimeClassName !== undefined && { runtimeClassName }),
+    ...(parts.runtimeClassName !== undefined && { runtimeClassName: parts.runtimeClassName }),
     restartPolicy: 'Never',
     automountServiceAccountToken: false,
     enableServiceLinks: false,
-    terminationGracePeriodSeconds: 10,
+    terminationGracePeriodSeconds,
     securityContext: {
       runAsNonRoot: true,
       fsGroup: POD_USERS.group,
@@ -82,26 +82,28 @@ export function sandboxPodSpec(parts: SandboxPodParts = {}) {
         ],
       },
     ],
-    volumes: [
-      { name: 'keys', configMap: { name: KEYS_MAP } },
-      {
-        name: 'identity',
-        projected: {
-          sources: [
-            {
-              serviceAccountToken: {
-                audience: IDENTITY_AUDIENCE,
-                expirationSeconds: IDENTITY_TOKEN.lifetimeSeconds,
-                path: IDENTITY_TOKEN.file,
-              },
-            },
-          ],
-        },
-      },
-      ...['agent-host-home', 'agent-host-tmp', 'toolbox-home', 'toolbox-tmp', 'workspace'].map((name) => ({
-        name,
-        emptyDir: { sizeLimit: '256Mi' },
-      })),
-    ],
+    volumes: VOLUMES,
   }
 }
+
+const VOLUMES = [
+  { name: 'keys', configMap: { name: KEYS_MAP } },
+  {
+    name: 'identity',
+    projected: {
+      sources: [
+        {
+          serviceAccountToken: {
+            audience: IDENTITY_AUDIENCE,
+            expirationSeconds: IDENTITY_TOKEN.lifetimeSeconds,
+            path: IDENTITY_TOKEN.file,
+          },
+        },
+      ],
+    },
+  },
+  ...['agent-host-home', 'agent-host-tmp', 'toolbox-home', 'toolbox-tmp', 'workspace'].map((name) => ({
+    name,
+    emptyDir: { sizeLimit: '256Mi' },
+  })),
+]
