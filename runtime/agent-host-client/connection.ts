@@ -1,10 +1,14 @@
-import { Agent, fetch, type RequestInit, type Response } from 'undici'
+import { Agent, type Dispatcher, fetch, type RequestInit, type Response } from 'undici'
 import type { z } from 'zod'
 import { Problem } from '../../contracts/errors.ts'
 import { delay } from '../kit/deadline.ts'
 import { errnoOf, messageOf, SandboxError } from '../kit/errors.ts'
 import type { ConnectionGuard } from './connection-guard.ts'
-import { guardedConnector, type PreparedConnections } from './new-connection.ts'
+import {
+  type PreparedConnections,
+  VerifiedConnections,
+  type VerifiedConnectionsOptions,
+} from './verified-connections.ts'
 
 /**
  * The address of an AgentHost. On a laptop it is a Unix socket, whose folder proves the owner. For a pod it is a base
@@ -29,10 +33,9 @@ export const MAX_ANSWER_BYTES = 33_554_432
 export function connectAgentHost(address: AgentHostAddress, bearer: string) {
   const local = 'socketPath' in address
   const baseUrl = local ? 'http://agent-host' : address.baseUrl.replace(/\/$/, '')
-  const connect = local
-    ? { socketPath: address.socketPath }
-    : guardedConnector(address.guard, address.prepared)
-  const dispatcher = new Agent({ bodyTimeout: 0, headersTimeout: 0, pipelining: 1, connect })
+  const { dispatcher, close } = local
+    ? openLocal(address.socketPath)
+    : openVerified({ baseUrl, guard: address.guard, prepared: address.prepared })
 
   /** `Authorization` is the run's bearer unless the request has its own. */
   async function request(path: string, init: RequestInit = {}): Promise<Response> {
@@ -73,11 +76,24 @@ export function connectAgentHost(address: AgentHostAddress, bearer: string) {
       if (response.ok) return response
       throw await faultOf(response)
     },
-    close: (): Promise<void> => {
-      if (!local) address.prepared?.close()
-      return dispatcher.destroy()
-    },
+    close,
   }
+}
+
+/** What sends the requests, and the function that closes its connections. */
+interface Transport {
+  readonly dispatcher: Dispatcher
+  readonly close: () => Promise<void>
+}
+
+function openLocal(socketPath: string): Transport {
+  const dispatcher = new Agent({ bodyTimeout: 0, headersTimeout: 0, pipelining: 1, connect: { socketPath } })
+  return { dispatcher, close: () => dispatcher.destroy() }
+}
+
+function openVerified(options: VerifiedConnectionsOptions): Transport {
+  const dispatcher = new VerifiedConnections(options)
+  return { dispatcher, close: () => dispatcher.end() }
 }
 
 const isTimeout = (error: unknown): boolean => error instanceof DOMException && error.name === 'TimeoutError'

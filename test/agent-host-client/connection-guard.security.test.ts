@@ -1,10 +1,12 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
-import { createServer, type Socket } from 'node:net'
+import { createServer as createHttpServer } from 'node:http'
+import { type AddressInfo, createServer, connect as dial, type Socket } from 'node:net'
+import { Client } from 'undici'
 import { expect, it, onTestFinished } from 'vitest'
 import { connectAgentHost } from '../../runtime/agent-host-client/connection.ts'
 import type { ConnectionGuard } from '../../runtime/agent-host-client/connection-guard.ts'
-import { prepareConnections } from '../../runtime/agent-host-client/new-connection.ts'
+import { clientOn, prepareConnections } from '../../runtime/agent-host-client/verified-connections.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { present } from '../../runtime/kit/present.ts'
 import { until } from '../helpers/until.ts'
@@ -74,7 +76,10 @@ it('asks every new connection who it is before anything else', async () => {
   await connection.request('/events').catch(() => connection.request('/events'))
 
   expect(heard.length).toBeGreaterThan(1)
-  for (const said of heard) expect(said).toMatch(/^GET \/identity HTTP\/1\.1\r\nhost: agent-host\r\n\r\nGET /)
+  for (const said of heard)
+    expect(said).toMatch(
+      /^GET \/identity HTTP\/1\.1\r\nhost: agent-host\r\nconnection: keep-alive\r\n\r\nGET /,
+    )
 })
 
 it('sends nothing at all to who is not the pod, and says what the guard said', async () => {
@@ -84,7 +89,7 @@ it('sends nothing at all to who is not the pod, and says what the guard said', a
   const sent = connection.request('/configure', { method: 'POST', body: 'the configuration' })
 
   await expect(sent).rejects.toMatchObject({ code: 'identity_mismatch', message: 'this is somebody else' })
-  expect(heard).toEqual(['GET /identity HTTP/1.1\r\nhost: agent-host\r\n\r\n'])
+  expect(heard).toEqual(['GET /identity HTTP/1.1\r\nhost: agent-host\r\nconnection: keep-alive\r\n\r\n'])
 })
 
 it('notices that the address has another owner when it connects again', async () => {
@@ -161,7 +166,7 @@ it('follows no redirect with a configuration', async () => {
   expect(other.heard).toEqual([])
 })
 
-const QUESTION = 'GET /identity HTTP/1.1\r\nhost: agent-host\r\n\r\n'
+const QUESTION = 'GET /identity HTTP/1.1\r\nhost: agent-host\r\nconnection: keep-alive\r\n\r\n'
 
 it('opens connections ahead, says nothing on them but the question, and uses them first', async () => {
   const { heard, baseUrl } = await aListener((path) => answer(path === '/identity' ? 'pod-1' : 'ok'))
@@ -204,13 +209,15 @@ it('asks again where a connection that was opened ahead has broken, or was spoke
 
     const [[there], [here]] = [taken, opened]
     if (there) spoil(there)
-    await until('it is seen here', () => here?.readableEnded === true || (here?.readableLength ?? 0) > 0)
+    await until('it is seen here', () => here?.destroyed === true)
     const response = await connection.request('/events')
 
     expect(await response.text()).toBe('ok')
     expect(heard).toHaveLength(2)
     expect(heard[0]).toBe(QUESTION)
-    expect(heard[1]).toMatch(/^GET \/identity HTTP\/1\.1\r\nhost: agent-host\r\n\r\nGET \/events/)
+    expect(heard[1]).toMatch(
+      /^GET \/identity HTTP\/1\.1\r\nhost: agent-host\r\nconnection: keep-alive\r\n\r\nGET \/events/,
+    )
   }
 })
 
@@ -226,4 +233,118 @@ it('ends connections that nothing has used', async () => {
   await connection.close()
 
   await ended.promise
+})
+
+it('does not connect again after its socket has closed, as an ordinary client does', async () => {
+  for (const isOrdinary of [true, false]) {
+    const { heard, cut, baseUrl } = await aListener(() => answer('ok'))
+    const socket = dial(Number(new URL(baseUrl).port), '127.0.0.1')
+    await once(socket, 'connect')
+    const client = isOrdinary ? new Client(baseUrl) : clientOn(socket, baseUrl)
+    onTestFinished(() => client.destroy())
+    await (await client.request({ path: '/', method: 'GET' })).body.dump()
+    cut()
+    await until('the client notices', () => !client.stats.connected)
+
+    const again = client.request({ path: '/', method: 'GET' })
+
+    if (isOrdinary) expect((await again).statusCode).toBe(200)
+    else await expect(again).rejects.toMatchObject({ code: 'ECONNRESET' })
+    const requests = heard.filter((said) => said.includes('GET /'))
+    expect(requests).toHaveLength(isOrdinary ? 2 : 1)
+  }
+})
+
+/** A real HTTP server that returns the length of each body, and streams `/events` until the reader leaves. */
+async function aPod() {
+  let connections = 0
+  const questions: string[] = []
+  const left = Promise.withResolvers<void>()
+  const server = createHttpServer((request, response) => {
+    if (request.url === '/identity') {
+      questions.push(String(request.socket.remotePort))
+      response.setHeader('content-length', 5).end('pod-1')
+    } else if (request.url === '/events') {
+      response.once('close', () => left.resolve()).write('data: 1\n\n')
+    } else if (request.url === '/empty') response.end()
+    else {
+      let bytes = 0
+      request.on('data', (piece: Buffer) => {
+        bytes += piece.length
+      })
+      request.on('end', () => response.end(String(bytes)))
+    }
+  })
+  server.on('connection', () => {
+    connections += 1
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return { baseUrl, questions, left: left.promise, connections: () => connections }
+}
+
+it('serves a stream and other requests at the same time, each on a connection of its own', async () => {
+  const { baseUrl, questions, left, connections } = await aPod()
+  const connection = connect(baseUrl, trusting('pod-1'))
+  const reader = new AbortController()
+  const stream = await connection.request('/events', { signal: reader.signal })
+  const first = await stream.body?.getReader().read()
+
+  const sizes: string[] = []
+  for (const size of [0, 1, 50_000_000]) {
+    const body = Buffer.alloc(size)
+    sizes.push(await (await connection.request('/', { method: 'PUT', body })).text())
+  }
+  const empty = await (await connection.request('/empty')).text()
+  reader.abort()
+  await left
+
+  expect(Buffer.from(first?.value ?? []).toString()).toBe('data: 1\n\n')
+  expect(sizes).toEqual(['0', '1', '50000000'])
+  expect(empty).toBe('')
+  expect(connections()).toBe(2)
+  expect(questions).toHaveLength(2)
+})
+
+it('uploads a stream of unknown length, and closes its connection when the upload is aborted', async () => {
+  const { baseUrl, connections } = await aPod()
+  const connection = connect(baseUrl, trusting('pod-1'))
+  async function* pieces(count: number, after?: () => void) {
+    for (let at = 0; at < count; at++) yield Buffer.alloc(65_536)
+    after?.()
+    if (after) await new Promise(() => undefined)
+  }
+  const upload = (body: AsyncIterable<Uint8Array>, signal?: AbortSignal) =>
+    connection.request('/', { method: 'PUT', body, duplex: 'half', ...present({ signal }) })
+  const whole = await (await upload(pieces(100))).text()
+  const given = new AbortController()
+
+  const aborted = upload(
+    pieces(10, () => given.abort(new Error('the caller left'))),
+    given.signal,
+  )
+
+  await expect(aborted).rejects.toThrow('the caller left')
+  expect(whole).toBe(String(100 * 65_536))
+  expect(await (await upload(pieces(1))).text()).toBe('65536')
+  expect(connections()).toBe(2)
+})
+
+it('fails the requests that wait for a connection when it is closed', async () => {
+  const { heard, baseUrl } = await aListener(() => '')
+  const connection = connect(baseUrl, trusting('pod-1'), 1)
+  const waiting = [connection.request('/a'), connection.request('/b')].map((sent) =>
+    sent.catch((error: unknown) => error),
+  )
+  await expect.poll(() => heard.length).toBe(2)
+
+  await connection.close()
+
+  for (const error of await Promise.all(waiting)) expect(error).toBeInstanceOf(SandboxError)
+  expect(heard.join()).not.toContain(BEARER)
 })
