@@ -26,7 +26,7 @@ import { nodeFolder } from './node-folder.ts'
 import { privateFoldersOf, refuseToShow, temporaryFolder } from './private-folders.ts'
 import { createRunService } from './runs/create-run-service.ts'
 import type { ControlGovernance } from './runs/deps.ts'
-import { createRunFolders } from './runs/run-folders.ts'
+import { createRunFolders } from './runs/results/run-folders.ts'
 import type { RunService } from './runs/service.ts'
 
 type Around = {

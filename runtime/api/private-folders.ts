@@ -4,7 +4,7 @@ import { basename, dirname, join } from 'node:path'
 import { SandboxError } from '../kit/errors.ts'
 import { sealKeyFolder } from '../state-folder/folder-seal.ts'
 import type { ApiConfig } from './config.ts'
-import { isInside, showsSandboxes } from './runs/workspace-admission.ts'
+import { isInside, showsSandboxes } from './runs/admit/workspace-admission.ts'
 
 /** Real path of a folder that may not exist yet. Links in its existing part are resolved. */
 const realPlace = (path: string): Promise<string> =>

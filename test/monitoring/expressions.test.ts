@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { dashboard } from '../../charts-src/monitoring/dashboard.ts'
 import { alerts } from '../../contracts/alerts.ts'
-import { platformAlerts } from '../../infra/plans/alerts.ts'
-import { controllerScrape } from '../../infra/plans/controller-hardening.ts'
-import { renderMetrics } from '../../runtime/api/runs/metrics.ts'
-import { ReaperFigures } from '../../runtime/api/runs/reaper.ts'
+import { platformAlerts } from '../../infra/model/alerts.ts'
+import { controllerScrape } from '../../infra/model/controller-hardening.ts'
+import { renderMetrics } from '../../runtime/api/runs/reads/metrics.ts'
+import { ReaperFigures } from '../../runtime/api/runs/replicas/reaper.ts'
 import type { Store } from '../../runtime/store/store.ts'
 
 /** What Azure's collector keeps of kube-state-metrics by itself, of what we ask for (its minimal ingestion profile). */

@@ -1,5 +1,5 @@
 import type { HostEnvelope } from '../../contracts/events.ts'
-import type { Committed } from '../../runtime/api/runs/commit-batch.ts'
+import type { Committed } from '../../runtime/api/runs/ingest/commit-batch.ts'
 
 /** The result of a store that has committed a whole batch without further effects. */
 export function allCommitted(envelopes: readonly HostEnvelope[]): Committed {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { showHidden } from '../../runtime/api/runs/approval-binding.ts'
+import { showHidden } from '../../runtime/api/runs/gates/approval-binding.ts'
 
 it.each([
   ['a right-to-left override', 'rm \u202e-rf', 'rm \\u{202e}-rf'],

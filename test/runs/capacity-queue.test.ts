@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import { lackIn } from '../../runtime/api/runs/await-capacity.ts'
-import { CapacityQueue } from '../../runtime/api/runs/capacity-queue.ts'
+import { lackIn } from '../../runtime/api/runs/queue/await-capacity.ts'
+import { CapacityQueue } from '../../runtime/api/runs/queue/capacity-queue.ts'
 import { processorMs } from '../helpers/processor-time.ts'
 
 const LONG = { atLeastMs: 0, atMostMs: 60_000 }

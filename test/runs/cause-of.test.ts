@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { ErrorCode } from '../../contracts/errors.ts'
 import type { HostHealth } from '../../contracts/host-health.ts'
-import { causeOf, type Suspect, whileAlive } from '../../runtime/api/runs/sandbox-death.ts'
+import { causeOf, type Suspect, whileAlive } from '../../runtime/api/runs/launch/sandbox-loss.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 
 /** For a sandbox that settles nothing; where something does settle it, `PATIENTLY` waits for that. */

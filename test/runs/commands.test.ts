@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { StartCommand } from '../../contracts/api.ts'
 import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
-import { createRunCommands } from '../../runtime/api/runs/commands.ts'
 import type { RunDeps } from '../../runtime/api/runs/deps.ts'
-import type { SandboxUse } from '../../runtime/api/runs/serving-run.ts'
+import { createRunCommands } from '../../runtime/api/runs/use/commands.ts'
+import type { SandboxUse } from '../../runtime/api/runs/use/serving-run.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { alice, aRun, shell, useService } from './service-rig.ts'
 

@@ -5,8 +5,8 @@ import { afterEach, expect, it, onTestFinished, vi } from 'vitest'
 import { SandboxSettings } from '../../contracts/policy.ts'
 import { verifyTicket } from '../../runtime/agent-host/configure/ticket.ts'
 import { loadDeploymentKeys } from '../../runtime/api/keys/deployment-keys.ts'
-import { draftConfigurations } from '../../runtime/api/runs/configuration.ts'
 import type { RunDeps } from '../../runtime/api/runs/deps.ts'
+import { draftConfigurations } from '../../runtime/api/runs/launch/configuration.ts'
 import type { RunRow } from '../../runtime/store/store.ts'
 
 const RUN = {

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { HostEvent } from '../../contracts/events.ts'
-import type { BatchCommitter } from '../../runtime/api/runs/commit-batch.ts'
+import type { BatchCommitter } from '../../runtime/api/runs/ingest/commit-batch.ts'
 import type { Store } from '../../runtime/store/store.ts'
 import { EXITED } from '../helpers/exec-result.ts'
 import { startCommitterRig } from './committer-rig.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { lossWords } from '../../runtime/api/runs/loss-words.ts'
+import { lossWords } from '../../runtime/api/runs/drive/loss-words.ts'
 import { aRun } from '../store/rows.ts'
 
 const CHECKPOINT = '2026-01-01T00:00:03.000Z'

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { RunState } from '../../contracts/api.ts'
-import { renderMetrics } from '../../runtime/api/runs/metrics.ts'
-import { ReaperFigures } from '../../runtime/api/runs/reaper.ts'
+import { renderMetrics } from '../../runtime/api/runs/reads/metrics.ts'
+import { ReaperFigures } from '../../runtime/api/runs/replicas/reaper.ts'
 import type { Store } from '../../runtime/store/store.ts'
 
 const RUNS = 3

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { createRunReads } from '../../runtime/api/runs/run-reads.ts'
+import { createRunReads } from '../../runtime/api/runs/reads/run-reads.ts'
 import type { SandboxProvider } from '../../runtime/sandboxes/provider.ts'
 import type { Store } from '../../runtime/store/store.ts'
 

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { HostEnvelope } from '../../contracts/events.ts'
 import type { AgentHostClient } from '../../runtime/agent-host-client/client.ts'
-import { Relay } from '../../runtime/api/runs/relay.ts'
+import { Relay } from '../../runtime/api/runs/ingest/relay.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { allCommitted } from './all-committed.ts'
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, expect, it, onTestFinished } from 'vitest'
-import { readSettingsFile } from '../../runtime/api/runs/settings-file.ts'
+import { readSettingsFile } from '../../runtime/api/runs/admit/settings-file.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'aw-settings-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
@@ -149,7 +149,7 @@ it('reads a file that has a second name', async () => {
   expect((await readSettingsFile(folder)).patch).toEqual({ shell_enabled: false })
 })
 
-const READER = fileURLToPath(new URL('../../runtime/api/runs/settings-file.ts', import.meta.url))
+const READER = fileURLToPath(new URL('../../runtime/api/runs/admit/settings-file.ts', import.meta.url))
 const NOBODY = 65_534
 
 it.each([

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { holdStore } from '../../runtime/api/runs/store-lease.ts'
+import { holdStore } from '../../runtime/api/runs/replicas/store-lease.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { openStore } from '../../runtime/store/open-store.ts'
 import { createDatabase, requestPostgres } from '../helpers/postgres.ts'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { RunEnvelope } from '../../contracts/events.ts'
-import { subscribeToRun } from '../../runtime/api/runs/subscribe.ts'
+import { subscribeToRun } from '../../runtime/api/runs/reads/subscribe.ts'
 import type { EventListener } from '../../runtime/store/event-listeners.ts'
 
 const RUN = 'run_1'

@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { createWatchdog } from '../../runtime/api/runs/watchdog.ts'
+import { createWatchdog } from '../../runtime/api/runs/drive/watchdog.ts'
 
 const HOUR_MS = 3_600_000
 const LIMITS = {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { refuseToShow } from '../../runtime/api/private-folders.ts'
-import { admitWorkspace } from '../../runtime/api/runs/workspace-admission.ts'
+import { admitWorkspace } from '../../runtime/api/runs/admit/workspace-admission.ts'
 import { makeSandboxFolder, removeSandboxFolder } from '../../runtime/sandboxes/local/sandbox-folder.ts'
 
 function aHome() {

@@ -4,9 +4,9 @@ import type { Log } from '../../kit/log.ts'
 import type { SandboxProvider } from '../../sandboxes/provider.ts'
 import type { Store } from '../../store/store.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
-import type { RunRedactor } from './redacted-events.ts'
-import type { RunFolders } from './run-folders.ts'
-import type { WorkspaceBounds } from './workspace-admission.ts'
+import type { WorkspaceBounds } from './admit/workspace-admission.ts'
+import type { RunRedactor } from './ingest/redacted-events.ts'
+import type { RunFolders } from './results/run-folders.ts'
 
 /** What governance must know of a sandbox; no sandbox isolates nothing. */
 export type SandboxFacts = Pick<Isolation, 'isRealIsolation' | 'shell'>

@@ -22,9 +22,7 @@ function comparable(value: PlannedValue): unknown {
   if (Array.isArray(value)) return value.map(comparable)
   if (typeof value !== 'object' || value === null) return value
   if ('$unknown' in value) return '(unknown)'
-  // The annotations of an alert are text for people. No rule reads them, and a new wording needs no new recording.
-  const entries = Object.entries(value).filter(([key]) => key !== 'annotations')
-  return Object.fromEntries(entries.map(([key, inner]) => [key, comparable(inner)]))
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, comparable(inner)]))
 }
 
 /** Inputs by URN. The provider's check adds the API version after the program has sent its inputs. */

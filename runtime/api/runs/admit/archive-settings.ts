@@ -1,0 +1,47 @@
+import { Readable } from 'node:stream'
+import { extract } from 'tar-stream'
+import { SETTINGS_FILE } from '../../../../contracts/policy.ts'
+import { SandboxError } from '../../../kit/errors.ts'
+import { FileFault } from '../../../workspace/file-fault.ts'
+import { parseMemberName } from '../../../workspace/parse-path.ts'
+import { type SettingsContent, toSettings } from './settings-file.ts'
+
+/** The settings file that an uploaded workspace has, read from the archive itself. */
+export async function settingsOfArchive(chunks: AsyncIterable<Uint8Array>): Promise<SettingsContent> {
+  const entries = Readable.from(chunks).pipe(extract())
+  let found: Uint8Array | undefined
+  for await (const entry of entries) {
+    if (!isSettingsFile(entry.header.name)) {
+      entry.resume()
+      continue
+    }
+    if (entry.header.type !== 'file')
+      throw new SandboxError(
+        'workspace_invalid',
+        `${SETTINGS_FILE.path} of the archive is not a regular file`,
+      )
+    found = await readEntry(entry as AsyncIterable<Uint8Array>)
+  }
+  return toSettings(found, SETTINGS_FILE.path)
+}
+
+/** What is no name of a member ends the run later, where the archive is unpacked. */
+function isSettingsFile(name: string): boolean {
+  try {
+    return parseMemberName(name).text === SETTINGS_FILE.path
+  } catch (error) {
+    if (error instanceof FileFault) return false
+    throw error
+  }
+}
+
+/** At most one byte more than such a file may have. */
+async function readEntry(entry: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = []
+  let bytes = 0
+  for await (const piece of entry) {
+    if (bytes <= SETTINGS_FILE.maxBytes) pieces.push(piece)
+    bytes += piece.length
+  }
+  return Buffer.concat(pieces).subarray(0, SETTINGS_FILE.maxBytes + 1)
+}

@@ -1,0 +1,151 @@
+import type { CreateSandbox, Run, StartRun, StartTurn, Turn } from '../../../../contracts/api.ts'
+import { delay } from '../../../kit/deadline.ts'
+import { SandboxError } from '../../../kit/errors.ts'
+import type { RunRow } from '../../../store/store.ts'
+import type { RunDeps } from '../deps.ts'
+import type { ActiveRuns } from '../drive/active-runs.ts'
+import { type Ending, type FinishParts, finishRun } from '../drive/finish.ts'
+import { timeOrderedId } from '../ids.ts'
+import { isFinal, requireRun, toRun } from '../run-view.ts'
+import type { Caller } from '../service.ts'
+import { insertRun, insertSandbox, type StartDeps } from './start-run.ts'
+import type { Uploads } from './uploads.ts'
+
+export type LifecycleParts = {
+  readonly deps: RunDeps
+  readonly start: StartDeps
+  readonly active: ActiveRuns
+  readonly uploads: Uploads
+  readonly finishParts: FinishParts
+}
+
+/** `POST …/cancel` answers by then, whether the run is final or not. */
+const CANCEL_ANSWER_MS = 2_000
+const LOOK_AGAIN_MS = 50
+
+/** Runs from their request to their end. */
+export class Lifecycle {
+  readonly #parts: LifecycleParts
+
+  constructor(parts: LifecycleParts) {
+    this.#parts = parts
+  }
+
+  async startRun(caller: Caller, request: StartRun): Promise<Run> {
+    return toRun(await this.#begin(caller, () => insertRun(this.#parts.start, caller, request)))
+  }
+
+  async createSandbox(caller: Caller, request: CreateSandbox): Promise<Run> {
+    const run = await this.#begin(caller, () => insertSandbox(this.#parts.start, caller, request))
+    if (run.state !== 'awaiting_upload') await this.#untilServing(run)
+    return this.#reread(run.id)
+  }
+
+  async uploadWorkspace(caller: Caller, id: string, archive: AsyncIterable<Uint8Array>): Promise<Run> {
+    const { deps, uploads, active } = this.#parts
+    const run = await requireRun(deps.store, caller, id)
+    await uploads.receive(caller, run, archive)
+    const uploaded = await requireRun(deps.store, caller, id)
+    if (!isFinal(uploaded)) active.launch(uploaded)
+    if (run.kind === 'command') await this.#untilServing(uploaded)
+    return this.#reread(id)
+  }
+
+  async startTurn(caller: Caller, id: string, { prompt, final }: StartTurn): Promise<Turn> {
+    const { deps, active } = this.#parts
+    const run = await requireRun(deps.store, caller, id)
+    if (run.kind !== 'agent') throw new SandboxError('conflict', `${id} is a sandbox without an agent`)
+    const turnId = timeOrderedId('turn', deps.clock())
+    const turn = await deps.store.transaction(async (tx) => {
+      const current = await tx.readRun(id)
+      if (!current || isFinal(current) || current.state === 'ending') {
+        throw new SandboxError('run_ended', `run ${id} has ended (${current?.state ?? 'unknown'})`)
+      }
+      tx.announce(id)
+      await tx.insertTurn({ id: turnId, runId: id, state: 'queued', prompt, final })
+      const queued: Turn = { id: turnId, runId: id, state: 'queued' }
+      await caller.keep?.(tx, queued)
+      return queued
+    })
+    active.get(id)?.notifyTurn()
+    return turn
+  }
+
+  async cancel(caller: Caller, id: string): Promise<Run> {
+    await this.end(caller, id)
+    return this.#reread(id)
+  }
+
+  /** Ends a run or a sandbox as cancelled; one that has ended is left as it is. */
+  async end(caller: Caller, id: string): Promise<void> {
+    const { deps, active, uploads, finishParts } = this.#parts
+    const run = await requireRun(deps.store, caller, id)
+    const ending = { state: 'cancelled', by: caller.owner } as const
+    const driven = active.get(id)
+    if (driven) {
+      driven.end(ending)
+      await Promise.race([driven.finished, delay(CANCEL_ANSWER_MS)])
+    } else if (!isFinal(run)) {
+      uploads.forget(id)
+      active.giveUp(id)
+      const isWaiting = ({ state }: RunRow) => !deps.provider.shared || state === 'awaiting_upload'
+      await finishRun(deps, finishParts, { runId: id, ending, onlyIf: isWaiting })
+      await this.#askToEnd(id, ending)
+    }
+  }
+
+  /** Whoever drives the run, now or soon, ends it. */
+  async #askToEnd(id: string, ending: Ending): Promise<void> {
+    const { store } = this.#parts.deps
+    const isAsked = await store.transaction(async (tx) => {
+      const run = await tx.readRun(id)
+      if (!run || isFinal(run)) return false
+      if (run.ending === undefined) await tx.changeRun(id, { ending })
+      tx.announce(id)
+      return true
+    })
+    for (let waited = 0; isAsked && waited < CANCEL_ANSWER_MS; waited += LOOK_AGAIN_MS) {
+      await delay(LOOK_AGAIN_MS)
+      const run = await store.readRun(id)
+      if (!run || isFinal(run)) return
+    }
+  }
+
+  /** Takes a place, writes the run, and starts it or its wait for an upload. */
+  async #begin(caller: Caller, insert: () => Promise<RunRow>): Promise<RunRow> {
+    const { active, uploads } = this.#parts
+    const place = active.reserve(caller.owner)
+    const run = await insert().catch((error) => {
+      place.cancel()
+      throw error
+    })
+    place.assign(run.id)
+    if (run.state === 'awaiting_upload') uploads.expect(run)
+    else active.launch(run)
+    return run
+  }
+
+  /** A sandbox answers when it serves, so that the next request can use it. */
+  async #untilServing(run: RunRow): Promise<void> {
+    const driven = this.#parts.active.get(run.id)
+    if (!driven) return
+    const isServing = await driven.serving.then(
+      () => true,
+      () => false,
+    )
+    if (isServing) return
+    await driven.finished
+    const { failure } = (await this.#parts.deps.store.readRun(run.id)) ?? run
+    throw new SandboxError(
+      failure?.code ?? 'internal',
+      failure?.message ?? 'the sandbox could not be started',
+    )
+  }
+
+  async #reread(id: string): Promise<Run> {
+    const run = await this.#parts.deps.store.readRun(id)
+    if (!run)
+      throw new SandboxError('not_found', `there is no ${id.startsWith('sbx_') ? 'sandbox' : 'run'} ${id}`)
+    return toRun(run)
+  }
+}

@@ -1,0 +1,154 @@
+import type {
+  CreateSandbox,
+  RequestedAgent,
+  Run,
+  StartRun,
+  WorkspaceSource,
+} from '../../../../contracts/api.ts'
+import type { SandboxSettings } from '../../../../contracts/policy.ts'
+import { present } from '../../../kit/present.ts'
+import type { NewRun, RunRow, Transaction } from '../../../store/store.ts'
+import type { RunDeps, RunLimits } from '../deps.ts'
+import { allPlacesTaken, ownPlacesTaken } from '../drive/active-runs.ts'
+import { timeOrderedId } from '../ids.ts'
+import { resolveAgent } from '../launch/agent-config.ts'
+import { firstState } from '../machine/next.ts'
+import { toRun, UNFINISHED } from '../run-view.ts'
+import type { Caller } from '../service.ts'
+import { type SandboxPolicy, settingsOfRun } from './sandbox-policy.ts'
+import { parseSettings, readSettingsFile } from './settings-file.ts'
+import { type SettingsSource, settleSettings } from './settings-in-force.ts'
+import { admitWorkspace } from './workspace-admission.ts'
+
+export type StartDeps = {
+  readonly run: RunDeps
+  readonly policy: SandboxPolicy
+}
+
+type Wanted = {
+  readonly kind: Run['kind']
+  readonly task: string
+  readonly agent?: RequestedAgent
+  readonly interactive: boolean
+  readonly request: Pick<StartRun, 'workspace' | 'policy' | 'labels'>
+}
+
+const asksFor = (request: StartRun): Wanted => ({
+  kind: 'agent',
+  task: request.task,
+  agent: request.agent,
+  interactive: request.interactive,
+  request,
+})
+
+const asksForSandbox = (request: CreateSandbox): Wanted => ({
+  kind: 'command',
+  task: 'sandbox',
+  interactive: true,
+  request,
+})
+
+/** A run whose settings depend on what is in force for its workspace when it is written. */
+type Prepared = {
+  readonly run: Omit<NewRun, 'settings' | 'policyVersion'>
+  readonly policy: SandboxSettings
+  readonly source: SettingsSource
+}
+
+/** Everything that is decided before a run exists: workspace, policy, agent. Throws what is wrong with the request. */
+async function prepare(
+  { run: deps, policy }: StartDeps,
+  caller: Caller,
+  { kind, task, agent, interactive, request }: Wanted,
+): Promise<Prepared> {
+  resolveAgent(agent, deps.models, caller.owner)
+  const workspace = await admitSource(deps, request.workspace, kind)
+  const run = {
+    id: timeOrderedId(kind === 'agent' ? 'run' : 'sbx', deps.clock()),
+    kind,
+    owner: caller.owner,
+    state: firstState(workspace.kind === 'upload'),
+    task,
+    workspace,
+    agent: {
+      kind: agent?.kind ?? 'none',
+      ...(agent && 'model' in agent && agent.model !== undefined && { model: agent.model }),
+    },
+    labels: request.labels ?? {},
+    interactive,
+    agentSpec: agent ?? null,
+    keyId: deps.keys.keyId,
+    // Whoever gets the upload drives the run.
+    ...(workspace.kind !== 'upload' && { holder: deps.holder.id }),
+  } as const
+  return { run, policy: await policy.read(), source: await settingsSource(workspace) }
+}
+
+async function admitSource(
+  { folders, workspaces }: RunDeps,
+  source: WorkspaceSource,
+  kind: Run['kind'],
+): Promise<WorkspaceSource> {
+  if (source.kind !== 'path') return source
+  const path = await admitWorkspace(source.path, workspaces)
+  // Whether the run works on the folder itself or on a copy of it.
+  const mode = await folders?.chooseMode(path, source.mode, kind === 'agent')
+  return { kind: 'path', path, ...present({ mode }) }
+}
+
+async function settingsSource(workspace: WorkspaceSource): Promise<SettingsSource> {
+  if (workspace.kind === 'path') {
+    const { path } = workspace
+    return { kind: 'folder', path, content: await readSettingsFile(path) }
+  }
+  const text = workspace.kind === 'upload' ? workspace.settings : undefined
+  return { kind: 'sent', patch: text === undefined ? {} : parseSettings(text, 'workspace.settings') }
+}
+
+/** The limits hold for all processes of the deployment together. */
+async function admitAmongAll(
+  tx: Transaction,
+  owner: string,
+  { maxRuns, maxRunsPerOwner }: RunLimits,
+): Promise<void> {
+  const [all, own] = [
+    await tx.countRuns({ states: UNFINISHED }),
+    await tx.countRuns({ states: UNFINISHED, owner }),
+  ]
+  if (all >= maxRuns) throw allPlacesTaken(maxRuns)
+  if (own >= maxRunsPerOwner) throw ownPlacesTaken(own, maxRunsPerOwner)
+}
+
+type Insertion = { readonly caller: Caller; readonly wanted: Wanted; readonly prepared: Prepared }
+
+/** Writes a run with its settings, its first turn and its first events, in one commit. */
+async function insert({ run: deps }: StartDeps, { caller, wanted, prepared }: Insertion): Promise<RunRow> {
+  const { run, policy, source } = prepared
+  return deps.store.transaction(async (tx) => {
+    if (deps.provider.shared) await admitAmongAll(tx, run.owner, deps.limits)
+    const at = deps.clock().toISOString()
+    const { patch, notices } = await settleSettings(tx, source, { owner: run.owner, at })
+    const settings = settingsOfRun(policy, patch, wanted.request.policy)
+    const row = await tx.insertRun({ ...run, settings, policyVersion: deps.governance.version(settings) })
+    if (run.kind === 'agent') {
+      const id = timeOrderedId('turn', deps.clock())
+      await tx.insertTurn({ id, runId: run.id, state: 'queued', prompt: run.task, final: false })
+    }
+    const queued = { type: 'run.queued', data: { task: run.task } } as const
+    const events = await tx.appendEvents(
+      run.id,
+      [queued, ...notices].map((event) => ({ event })),
+    )
+    await caller.keep?.(tx, toRun({ ...row, lastSequence: events.length }))
+    return row
+  })
+}
+
+const start = async (deps: StartDeps, caller: Caller, wanted: Wanted): Promise<RunRow> =>
+  insert(deps, { caller, wanted, prepared: await prepare(deps, caller, wanted) })
+
+export const insertRun = (deps: StartDeps, caller: Caller, request: StartRun): Promise<RunRow> =>
+  start(deps, caller, asksFor(request))
+
+export const insertSandbox = (deps: StartDeps, caller: Caller, request: CreateSandbox): Promise<RunRow> =>
+  start(deps, caller, asksForSandbox(request))

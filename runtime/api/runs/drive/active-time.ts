@@ -1,0 +1,46 @@
+import { messageOf } from '../../../kit/errors.ts'
+import type { RunRow } from '../../../store/store.ts'
+import type { RunDeps } from '../deps.ts'
+import { whileHeld } from '../held-run.ts'
+
+/** How much is written down ahead: a run loses at most so much of its time to each change of its driver, and gains none. */
+export const CHARGE_MS = 10_000
+
+/** The active time of one run, over all who drive it. */
+export interface ActiveTime {
+  readonly ms: number
+  add(ms: number): void
+}
+
+/**
+ * Counts on from what the run's row has, and writes down what is about to be used before it is: whoever drives the run
+ * next, however this process ends, goes on from there. What could not be written is tried again with the next addition.
+ */
+export function activeTimeOf({ store, log }: Pick<RunDeps, 'store' | 'log'>, run: RunRow): ActiveTime {
+  let usedMs = run.activeMs
+  let chargedMs = run.activeMs
+  let isCharging = false
+
+  async function charge(): Promise<void> {
+    const activeMs = Math.round(usedMs + CHARGE_MS)
+    try {
+      await whileHeld(store, run, (tx) => tx.changeRun(run.id, { activeMs }))
+      chargedMs = activeMs
+    } catch (error) {
+      log.warn('the active time of a run could not be written', { runId: run.id, error: messageOf(error) })
+    }
+    isCharging = false
+  }
+
+  return {
+    get ms() {
+      return usedMs
+    },
+    add(ms) {
+      usedMs += ms
+      if (usedMs <= chargedMs || isCharging) return
+      isCharging = true
+      void charge()
+    },
+  }
+}

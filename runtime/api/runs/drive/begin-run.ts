@@ -1,0 +1,51 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { RunRow, Transaction, TurnRow } from '../../../store/store.ts'
+import type { RunDeps } from '../deps.ts'
+import { whileHeld } from '../held-run.ts'
+import { type LaunchedSandbox, selectedEvent } from '../launch/launch.ts'
+import { transition } from '../machine/transition.ts'
+
+/**
+ * Says that a run has started, in one commit with the first turn that it takes. The turn is sent before, beside the
+ * request for the sandbox's events that its caller makes: an embedded store commits on this very thread, which would
+ * keep both back meanwhile.
+ */
+export async function beginRun(
+  { store, clock }: RunDeps,
+  run: RunRow,
+  { generation, selected, sandbox, turn, sendTurn }: LaunchedSandbox & { readonly sendTurn: () => void },
+): Promise<void> {
+  await nextTurn()
+  sendTurn()
+  await nextTurn()
+  let attempts = 0
+  await whileHeld(store, run, async (tx, current) => {
+    attempts += 1
+    // An earlier attempt was committed, and its answer was lost.
+    if (attempts > 1 && current.state !== 'launching') return
+    await tx.changeRun(run.id, { startedAt: clock().toISOString() })
+    if (selected) {
+      await tx.changeRun(run.id, { sandbox: { name: sandbox.podName, isolation: selected } })
+      await tx.appendEvents(run.id, [{ event: selectedEvent(selected) }])
+    }
+    await tx.appendEvents(run.id, [{ event: { type: 'run.started', data: { generation } } }])
+    await take(tx, current, turn)
+  })
+}
+
+/**
+ * The next queued turn, marked as sent; the run's state says whether there is one. The driver asks between turns, so a
+ * turn that is sent already is one whose commit got no answer.
+ */
+export async function takeTurn(tx: Transaction, run: RunRow): Promise<TurnRow | undefined> {
+  const [sent] = await tx.listTurns(run.id, ['sent'])
+  if (sent) return sent
+  const [turn] = await tx.listTurns(run.id, ['queued'])
+  await take(tx, run, turn)
+  return turn
+}
+
+async function take(tx: Transaction, run: RunRow, turn: TurnRow | undefined): Promise<void> {
+  if (turn) await tx.changeTurn(turn.id, 'sent')
+  await transition(tx, run, { event: { kind: turn ? 'turn_taken' : 'no_turn' } })
+}

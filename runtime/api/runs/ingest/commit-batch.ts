@@ -1,0 +1,276 @@
+import type { CallDecision } from '../../../../contracts/decisions.ts'
+import type { HostEnvelope, HostEvent, RunEvent } from '../../../../contracts/events.ts'
+import { CONTROL_TOOL_ARGUMENTS, type ToolOutcome } from '../../../../contracts/tools.ts'
+import type { AuditDraft } from '../../../audit/chain.ts'
+import { SandboxError } from '../../../kit/errors.ts'
+import { present } from '../../../kit/present.ts'
+import type { ApprovalRow, NewEvent, RunRow, Transaction } from '../../../store/store.ts'
+import type { AuditTrail } from '../audit-trail.ts'
+import { commandEnd } from '../command-records.ts'
+import type { AgentCall, RunDeps, RunGovernance } from '../deps.ts'
+import { Gate } from '../gates/gate.ts'
+import { type Held, requireHeld } from '../held-run.ts'
+import { RedactedEvents } from './redacted-events.ts'
+
+type EventData<T extends HostEvent['type']> = Extract<HostEvent, { type: T }>['data']
+
+/** What a committed batch means for whoever drives the run. */
+export type Committed = {
+  readonly through: number
+  /** What may be acknowledged, and so forgotten by the sandbox: who drives the run after this process reads the rest again. */
+  readonly ackThrough: number
+  readonly decisions: CallDecision[]
+  readonly approvals: ApprovalRow[]
+  readonly endedTurns: EventData<'turn.ended'>[]
+  readonly endedCommands: string[]
+}
+
+export type Batch = {
+  readonly runId: string
+  readonly generation: number
+  readonly envelopes: readonly HostEnvelope[]
+}
+
+/** One batch while its transaction is open. */
+type Work = {
+  readonly tx: Transaction
+  readonly run: RunRow
+  readonly events: NewEvent[]
+  readonly redacted: RedactedEvents
+  readonly committed: Omit<Committed, 'ackThrough'>
+}
+
+/**
+ * The committer of one run. Stores a batch of a sandbox's events in one transaction: the events, redacted once
+ * more, what they mean for calls, approvals, turns and commands, and the audit records. What is committed
+ * already is skipped.
+ */
+export class BatchCommitter {
+  readonly #deps: RunDeps
+  readonly #audit: AuditTrail
+  readonly #governance: RunGovernance
+  readonly #gate: Gate
+  /** As of the last commit; a transaction that fails leaves it alone. */
+  #redacted: RedactedEvents
+  /** Requests of calls that have no result yet. */
+  readonly #requests = new Map<string, AgentCall>()
+  readonly #held: Held
+
+  /** `after`: the last event of the sandbox that is not read again. */
+  constructor(deps: RunDeps, audit: AuditTrail, { run, after }: { run: RunRow; after: number }) {
+    this.#held = run
+    this.#deps = deps
+    this.#audit = audit
+    this.#governance = deps.governance.forRun(run.settings)
+    this.#gate = new Gate(deps, audit, this.#governance)
+    this.#redacted = new RedactedEvents(deps.openRedactor(run.settings), after)
+  }
+
+  async commit({ runId, generation, envelopes }: Batch): Promise<Committed> {
+    const through = envelopes.at(-1)?.sequence ?? 0
+    const { committed, redacted } = await this.#deps.store.transaction(async (tx) => {
+      const run = requireHeld(this.#held, await tx.readRun(runId))
+      if (run.endedAt !== undefined)
+        throw new SandboxError('conflict', `another process ended the run ${runId}`)
+      const work: Work = {
+        tx,
+        run,
+        events: [],
+        redacted: this.#redacted.copy(),
+        committed: { through, decisions: [], approvals: [], endedTurns: [], endedCommands: [] },
+      }
+      if (run.generation === generation) await this.#commitTo(work, envelopes)
+      return work
+    })
+    this.#redacted = redacted
+    return { ...committed, ackThrough: Math.min(through, redacted.settledThrough) }
+  }
+
+  /**
+   * Sees what was committed of the run before, in its order: what it asked for and what it touched, which may be
+   * more than it did touch, never less.
+   */
+  recall(event: RunEvent): void {
+    if (event.type === 'tool.call') {
+      const { callId, tool, request } = event.data
+      this.#requests.set(callId, { tool, arguments: request })
+      if (event.data.verdict === 'allow') this.#governance.observe({ tool, arguments: request })
+    }
+    if (event.type === 'tool.result') this.#recallResult(event.data)
+    if (event.type === 'tool.error') this.#requests.delete(event.data.callId)
+  }
+
+  #recallResult({ callId, outcome }: EventData<'tool.result'>): void {
+    const asked = this.#requests.get(callId)
+    if (asked) this.#governance.observe(asked, outcome.ok ? outcome.content : '')
+    this.#requests.delete(callId)
+  }
+
+  async #commitTo(work: Work, envelopes: readonly HostEnvelope[]): Promise<void> {
+    const { tx, run, events, redacted } = work
+    for (const envelope of envelopes) {
+      if (envelope.sequence > run.hostSequence) await this.#apply(work, envelope)
+      else {
+        redacted.redact(envelope)
+        await this.#recallCommitted(work, envelope.event)
+      }
+    }
+    await tx.appendEvents(run.id, events)
+    const hostSequence = Math.max(run.hostSequence, envelopes.at(-1)?.sequence ?? 0)
+    const hostReread = hostSequence - redacted.settledThrough
+    // The store keeps the number of the last stored event; what was held back of later ones has none.
+    const isKept = events.at(-1)?.host?.sequence === hostSequence
+    if (!isKept || hostReread !== run.hostReread) await tx.changeRun(run.id, { hostSequence, hostReread })
+    if (run.firstEventAt === undefined && events.some(({ event }) => isOfAgent(event))) {
+      await tx.changeRun(run.id, { firstEventAt: this.#deps.clock().toISOString() })
+    }
+  }
+
+  async #apply(work: Work, envelope: HostEnvelope): Promise<void> {
+    const host = { sequence: envelope.sequence, generation: work.run.generation }
+    const redacted = work.redacted.redact(envelope)
+    for (const [index, event] of redacted.entries()) {
+      // The host's number belongs to the event itself, which comes last; text that was held back has none.
+      const isItself = index === redacted.length - 1
+      work.events.push({ event, at: envelope.at, ...(isItself && { host }) })
+      await this.#follow(work, event)
+    }
+  }
+
+  /**
+   * An event that is stored already: its batch is read again by a new driver, or was committed without an answer. Its
+   * consequences are told again; the sandbox and the driver take each of them once.
+   */
+  async #recallCommitted({ tx, run, committed }: Work, event: HostEvent): Promise<void> {
+    if (event.type === 'turn.ended') committed.endedTurns.push(event.data)
+    if (event.type === 'command.exited' && event.data.callId === undefined)
+      committed.endedCommands.push(event.data.commandId)
+    if (event.type !== 'tool.call') return
+    const call = await tx.readCall(run.id, event.data.callId)
+    if (call && call.state !== 'ended' && call.decision)
+      committed.decisions.push(call.decision as CallDecision)
+    const pending = await tx.listApprovals(run.id, { state: 'pending' })
+    committed.approvals.push(...pending.filter(({ callId }) => callId === event.data.callId))
+  }
+
+  /** What an event means beside being stored. */
+  async #follow(work: Work, event: HostEvent): Promise<void> {
+    switch (event.type) {
+      case 'tool.call':
+        return this.#onCall(work, event.data)
+      case 'tool.result':
+        return this.#onResult(work, event.data)
+      case 'tool.error':
+        return this.#onError(work, event.data)
+      case 'command.exited':
+        return this.#onCommandExited(work, event.data)
+      case 'turn.ended':
+        return this.#onTurnEnded(work, event.data)
+      default:
+        return undefined
+    }
+  }
+
+  async #onCall(work: Work, call: EventData<'tool.call'>): Promise<void> {
+    const { tx, run, committed } = work
+    if (await tx.readCall(run.id, call.callId)) throw forged('announced a call for the second time')
+    const { events, decision, approval } = await this.#gate.onCall(tx, run, call)
+    work.events.push(...events.map((event) => ({ event })))
+    // A call that the sandbox itself refused does not wait for an answer.
+    if (call.verdict !== 'deny') committed.decisions.push(decision)
+    if (approval) committed.approvals.push(approval)
+    const asked = { tool: call.tool, arguments: call.request }
+    this.#requests.set(call.callId, asked)
+    if (decision.outcome === 'release') this.#governance.observe(asked)
+  }
+
+  async #onTurnEnded({ tx, run, committed }: Work, ended: EventData<'turn.ended'>): Promise<void> {
+    const sent = await tx.listTurns(run.id, ['sent'])
+    if (!sent.some(({ id }) => id === ended.turnId)) throw forged('ended a turn that this run did not send')
+    const { turnId, state, ...reason } = ended
+    await tx.endTurn(turnId, { state, ...present(reason) })
+    committed.endedTurns.push(ended)
+  }
+
+  async #onResult(work: Work, result: EventData<'tool.result'>): Promise<void> {
+    const call = await work.tx.readCall(work.run.id, result.callId)
+    if (call?.state !== 'released' || call.tool !== result.tool)
+      throw forged('told the result of a call that was not released')
+    const asked = this.#requests.get(result.callId)
+    if (asked) this.#governance.observe(asked, result.outcome.ok ? result.outcome.content : '')
+    await this.#endCall(work, result, outcomeFacts(result.outcome, result.durationMs))
+    const said = CONTROL_TOOL_ARGUMENTS.report_outcome.safeParse(asked?.arguments)
+    if (result.tool !== 'report_outcome' || !result.outcome.ok || !said.success) return
+    const { outcome, summary } = said.data
+    const reported = { outcome, ...present({ summary }) }
+    await work.tx.changeRun(work.run.id, { outcome: reported })
+    const [turn] = await work.tx.listTurns(work.run.id, ['sent'])
+    if (turn) await work.tx.reportOutcome(turn.id, reported)
+  }
+
+  /** Closes the call, unless it has ended or was never announced: then there is no intent that waits for an outcome. */
+  async #onError(work: Work, { callId, code }: EventData<'tool.error'>): Promise<void> {
+    const call = await work.tx.readCall(work.run.id, callId)
+    if (!call || call.state === 'ended') return
+    await this.#endCall(work, call, { outcome: code })
+  }
+
+  async #endCall(
+    work: Work,
+    ended: { callId: string; tool: string },
+    facts: Partial<AuditDraft>,
+  ): Promise<void> {
+    const { tx, run } = work
+    this.#requests.delete(ended.callId)
+    await tx.changeCall(run.id, ended.callId, { state: 'ended' })
+    await this.#audit.append(tx, run.id, [
+      {
+        kind: 'outcome',
+        runId: run.id,
+        callId: ended.callId,
+        actor: `agent:${run.agent.kind}`,
+        tool: ended.tool,
+        policyVersion: run.policyVersion,
+        at: this.#deps.clock().toISOString(),
+        ...facts,
+      },
+    ])
+  }
+
+  async #onCommandExited(
+    work: Work,
+    { commandId, callId, result }: EventData<'command.exited'>,
+  ): Promise<void> {
+    if (callId !== undefined) return
+    const known = await work.tx.readCommand(work.run.id, commandId)
+    if (!known) throw forged('ended a command that this run did not start')
+    work.committed.endedCommands.push(commandId)
+    if (known.state === 'ended') return
+    await work.tx.endCommand(commandId, result)
+    const { reason: outcome, durationMs, exitCode } = result
+    const facts = {
+      outcome,
+      durationMs,
+      bytes: result.stdoutBytes + result.stderrBytes,
+      ...(exitCode !== null && { exitCode }),
+      at: this.#deps.clock().toISOString(),
+    }
+    await this.#audit.append(work.tx, work.run.id, [commandEnd(work.run, known, facts)])
+  }
+}
+
+/** A sandbox tells what cannot have happened: nothing that it says is to be believed any longer. */
+const forged = (what: string) => new SandboxError('sandbox_lost', `the sandbox ${what}`)
+
+function outcomeFacts(outcome: ToolOutcome, durationMs: number): Partial<AuditDraft> {
+  if (!outcome.ok) return { outcome: outcome.code, durationMs }
+  const { exitCode, bytes } = outcome.facts
+  return {
+    outcome: 'ok',
+    durationMs,
+    ...(typeof exitCode === 'number' && { exitCode }),
+    bytes: typeof bytes === 'number' ? bytes : Buffer.byteLength(outcome.content),
+  }
+}
+
+const isOfAgent = (event: RunEvent) => event.type.startsWith('agent.') || event.type.startsWith('tool.')

@@ -1,0 +1,90 @@
+import type { RequestedAgent } from '../../../../contracts/api.ts'
+import { ConfigureRequest, type ConfigureRequestInput } from '../../../../contracts/configure.ts'
+import { createAgentHostClient } from '../../../agent-host-client/client.ts'
+import { present } from '../../../kit/present.ts'
+import type { BoundSandbox, ForeseenSandbox } from '../../../sandboxes/provider.ts'
+import type { RunRow } from '../../../store/store.ts'
+import { turnToken } from '../../keys/deployment-keys.ts'
+import { signTicket } from '../../keys/ticket.ts'
+import type { RunDeps } from '../deps.ts'
+import type { RunFolder } from '../results/run-folders.ts'
+import { resolveAgent } from './agent-config.ts'
+
+/** How long before its use a ticket is signed at most: half of its life is left for its way. */
+const FRESH_MS = 30_000
+
+type Keys = Pick<RunDeps, 'keys'>
+type Generation = Pick<RunRow, 'id' | 'generation'>
+
+/** A client with the bearer of a run's sandbox. */
+export const clientFor = (
+  deps: Keys,
+  run: Generation,
+  sandbox: Pick<BoundSandbox, 'address' | 'instanceId'>,
+) => createAgentHostClient(sandbox.address, bearerOf(deps, run, sandbox))
+
+/** It is stored nowhere: every process of the deployment derives it. */
+const bearerOf = (
+  { keys }: Keys,
+  { id: runId, generation }: Generation,
+  { instanceId }: Pick<BoundSandbox, 'instanceId'>,
+) => turnToken(keys.derive('turn'), { runId, generation, instanceId })
+
+type Draft = {
+  readonly instanceId: string
+  readonly staleAt: number
+  readonly configuration: ReturnType<typeof configurationOf>
+}
+
+/** What a sandbox will be told is made while its controller still works on the claim, for the one that is foreseen. */
+export function draftConfigurations(
+  deps: RunDeps,
+  run: RunRow,
+  { generation, folder }: Pick<Configuring, 'generation' | 'folder'>,
+) {
+  let drafted: Draft | undefined
+  const draft = (sandbox: ForeseenSandbox): Draft => {
+    const configuration = configurationOf(deps, run, { sandbox, generation, folder })
+    configuration.catch(() => undefined)
+    return { instanceId: sandbox.instanceId, staleAt: performance.now() + FRESH_MS, configuration }
+  }
+  return {
+    draft: (sandbox: ForeseenSandbox): void => {
+      drafted = draft(sandbox)
+    },
+    of: (sandbox: ForeseenSandbox) => {
+      const isFor = drafted?.instanceId === sandbox.instanceId && performance.now() < drafted.staleAt
+      return (drafted && isFor ? drafted : draft(sandbox)).configuration
+    },
+  }
+}
+
+type Configuring = {
+  readonly sandbox: ForeseenSandbox
+  readonly generation: number
+  /** The folder of the user that the run works on, once it is prepared. */
+  readonly folder: Promise<RunFolder | undefined>
+}
+
+/** What the sandbox is told, and the ticket that covers exactly that. */
+async function configurationOf({ keys, models, clock }: RunDeps, run: RunRow, at: Configuring) {
+  const { sandbox, generation } = at
+  const folder = await at.folder
+  const { instanceId } = sandbox
+  const bearer = bearerOf({ keys }, { id: run.id, generation }, sandbox)
+  const resolved = resolveAgent((run.agentSpec ?? undefined) as RequestedAgent | undefined, models, run.owner)
+  const request: ConfigureRequestInput = {
+    runId: run.id,
+    generation,
+    userId: run.owner,
+    turnBearerToken: bearer,
+    credential: resolved.credential,
+    agent: resolved.agent,
+    governance: { version: run.policyVersion, settings: run.settings },
+    workingDirectory: sandbox.workingDirectory(folder?.root),
+    ...present({ layout: folder?.layout }),
+  }
+  const body = Buffer.from(JSON.stringify(ConfigureRequest.parse(request)))
+  const ticket = await signTicket(keys.ticketKey, { instanceId, runId: run.id, body, now: clock() })
+  return { runId: run.id, generation, ticket, body }
+}

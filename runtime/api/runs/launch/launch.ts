@@ -1,0 +1,229 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { RunEvent } from '../../../../contracts/events.ts'
+import type { Isolation } from '../../../../contracts/exec.ts'
+import type { AgentHostClient } from '../../../agent-host-client/client.ts'
+import { bestEffort } from '../../../kit/best-effort.ts'
+import { unlessAborted, withTimeout } from '../../../kit/deadline.ts'
+import { SandboxError } from '../../../kit/errors.ts'
+import { present } from '../../../kit/present.ts'
+import type { BoundSandbox, ClaimRequest } from '../../../sandboxes/provider.ts'
+import type { ClaimRow, RunRow, Transaction, TurnRow } from '../../../store/store.ts'
+import type { RunDeps } from '../deps.ts'
+import { requireHeld, whileHeld } from '../held-run.ts'
+import { claimName } from '../ids.ts'
+import { transition } from '../machine/transition.ts'
+import type { RunFolder } from '../results/run-folders.ts'
+import { clientFor, draftConfigurations } from './configuration.ts'
+import { whileAlive } from './sandbox-loss.ts'
+
+/** A sandbox that is configured for its run, and the client that holds its bearer. */
+export type LaunchedSandbox = {
+  readonly sandbox: BoundSandbox
+  readonly client: AgentHostClient
+  readonly generation: number
+  readonly claim: Pick<ClaimRow, 'namespace' | 'name' | 'generation'>
+  /** How the sandbox isolates commands, where that is to be told when the run begins. */
+  readonly selected?: Isolation
+  /** The turn that a new sandbox begins with. */
+  readonly turn?: TurnRow
+}
+
+const CLAIM_TIMEOUT_MS = 120_000
+const CONFIGURE_TIMEOUT_MS = 35_000
+const WORKSPACE_TIMEOUT_MS = 600_000
+const HEALTH_TIMEOUT_MS = 5_000
+/** Characters of a sandbox's own words. */
+const MAX_REASON = 300
+
+/** Gets a run its sandbox: claim, bound, configured, workspace in. Whatever fails, the claim is released. */
+export async function launch(deps: RunDeps, run: RunRow, signal: AbortSignal): Promise<LaunchedSandbox> {
+  const request = await recordRequest(deps, run)
+  const { generation } = request.claim
+  // It takes about as long as a sandbox does to come.
+  const folder = prepareFolder(deps, run, signal)
+  const configurations = draftConfigurations(deps, run, { generation, folder })
+  let sandbox: BoundSandbox | undefined
+  try {
+    sandbox = await claimSandbox(deps, run, { ...request, signal, onForeseen: configurations.draft })
+    return await prepareSandbox(deps, run, { ...request, sandbox, signal, configurations, folder })
+  } catch (error) {
+    await giveBack(deps, { ...request, sandbox })
+    throw error
+  }
+}
+
+/** The folder that a run works on; a launch that fails for another reason first does not wait for it. */
+function prepareFolder({ folders }: RunDeps, run: RunRow, signal: AbortSignal) {
+  const folder = folders ? folders.prepare(run, signal) : Promise.resolve(undefined)
+  folder.catch(() => undefined)
+  return folder
+}
+
+/** The claim's row, and what its provider needs to find it again: in the store before the claim is made. */
+type Requested = { readonly claim: LaunchedSandbox['claim']; readonly handle: unknown }
+
+async function recordRequest({ store, provider, keys, clock }: RunDeps, run: RunRow): Promise<Requested> {
+  const generation = run.generation + 1
+  const name = claimName(run.kind, run.id, generation)
+  const claim = { namespace: provider.namespace, name, generation }
+  const handle = provider.draft(name)
+  const createdAt = clock().toISOString()
+  let attempts = 0
+  await store.transaction(async (tx) => {
+    attempts += 1
+    const current = requireHeld(run, await tx.readRun(run.id))
+    if (current.endedAt !== undefined)
+      throw new SandboxError('run_ended', `run ${run.id} ended before it was launched`)
+    if (attempts > 1 && (await isRecorded(tx, current, claim))) return
+    if (current.generation !== run.generation)
+      throw new SandboxError('conflict', `run ${run.id} is launched already`)
+    await transition(tx, current, { event: { kind: 'launch_requested' }, facts: { generation } })
+    const row = { ...claim, runId: run.id, keyId: keys.keyId, state: 'requested', createdAt } as const
+    await tx.upsertClaim({ ...row, ...(handle !== undefined && { handle }) })
+  })
+  return { claim, handle }
+}
+
+/** An earlier attempt was committed, and its answer was lost. */
+async function isRecorded(tx: Transaction, run: RunRow, claim: LaunchedSandbox['claim']): Promise<boolean> {
+  if (run.state !== 'launching' || run.generation !== claim.generation) return false
+  return (await tx.readClaim(claim))?.state === 'requested'
+}
+
+type Claiming = Requested & { readonly signal: AbortSignal }
+
+function claimSandbox(
+  { store, provider }: RunDeps,
+  run: RunRow,
+  { claim, handle, signal, onForeseen }: Claiming & Pick<ClaimRequest, 'onForeseen'>,
+): Promise<BoundSandbox> {
+  return provider.claim({
+    claimName: claim.name,
+    runId: run.id,
+    generation: claim.generation,
+    kind: run.kind,
+    handle,
+    onPosted: (uid) => store.transaction((tx) => tx.changeClaim(claim, { uid })),
+    ...present({ onForeseen }),
+    signal: withTimeout(CLAIM_TIMEOUT_MS, signal),
+  })
+}
+
+type Preparing = Claiming & {
+  readonly sandbox: BoundSandbox
+  readonly folder: Promise<RunFolder | undefined>
+  readonly configurations: ReturnType<typeof draftConfigurations>
+}
+
+/** No secret leaves before the store has bound this sandbox to this run, and to no other. */
+async function prepareSandbox(
+  deps: RunDeps,
+  run: RunRow,
+  { claim, sandbox, signal, configurations, folder }: Preparing,
+): Promise<LaunchedSandbox> {
+  const { generation } = claim
+  const client = clientFor(deps, { id: run.id, generation }, sandbox)
+  try {
+    // Who answers there may have been asked already; nothing else is said before the binding is committed.
+    const [configuration, turn] = await Promise.all([
+      configurations.of(sandbox),
+      recordBound(deps, run, { sandbox, claim, folder: await folder }),
+    ])
+    return await whileAlive({ sandbox, client }, signal, async (alive) => {
+      const configuring = client.configure({
+        ...configuration,
+        signal: withTimeout(CONFIGURE_TIMEOUT_MS, alive),
+      })
+      const describing = sandbox.isDescribedByHost ? describe(client, sandbox, alive) : undefined
+      // Whatever the sandbox then says of itself, why it was not configured comes first.
+      describing?.catch(() => undefined)
+      await configuring
+      const [selected] = await Promise.all([describing, putWorkspace(deps, run, { client, signal: alive })])
+      // A connection takes its next request one turn after its answer; before that, two more would be opened.
+      await nextTurn()
+      return { sandbox, client, generation, claim, ...present({ selected, turn }) }
+    })
+  } catch (error) {
+    await client.close()
+    throw error
+  }
+}
+
+/** Before any code of the run: afterwards a sandbox would not be believed. */
+async function describe(client: AgentHostClient, { isolation, health }: BoundSandbox, signal: AbortSignal) {
+  const inTime = withTimeout(HEALTH_TIMEOUT_MS, signal)
+  const told = health && (await unlessAborted(health, inTime).catch(() => undefined))
+  const { isolation: own } = told ?? (await client.health(inTime))
+  const reason = own ? `${isolation.reason}; ${own.reason.slice(0, MAX_REASON)}` : isolation.reason
+  return { ...isolation, ...present({ shell: own?.shell }), reason }
+}
+
+export const selectedEvent = ({ backend, isRealIsolation, shell, reason }: Isolation): RunEvent => ({
+  type: 'sandbox.selected',
+  data: { backend, isRealIsolation, ...present({ shell }), reason },
+})
+
+/** A claim that cannot be given back keeps its row, by which it is collected later. */
+async function giveBack(
+  { store, provider, log }: RunDeps,
+  { claim, handle, sandbox }: Requested & { readonly sandbox: BoundSandbox | undefined },
+): Promise<void> {
+  await bestEffort(log, `give back the sandbox of claim ${claim.name}`, async () => {
+    if (sandbox) await sandbox.release('the launch failed')
+    else if (handle !== undefined) await provider.collect(handle)
+    await store.transaction((tx) => tx.changeClaim(claim, { state: 'released' }))
+  })
+}
+
+type Bound = {
+  readonly sandbox: BoundSandbox
+  readonly claim: LaunchedSandbox['claim']
+  readonly folder: RunFolder | undefined
+}
+
+/** The binding and what was announced of it, in one commit. Answers the turn that the run begins with. */
+async function recordBound(
+  { store }: RunDeps,
+  run: RunRow,
+  { sandbox, claim, folder }: Bound,
+): Promise<TurnRow | undefined> {
+  const { isolation, podName, uids, launch: launched, bindMs, claimName: name } = sandbox
+  let attempts = 0
+  return whileHeld(store, run, async (tx) => {
+    attempts += 1
+    const [turn] = await tx.listTurns(run.id, ['queued'])
+    // An earlier attempt was committed, and its answer was lost.
+    if (attempts > 1 && (await tx.readClaim(claim))?.state === 'bound') return turn
+    const ids = { uid: uids.claim, sandboxUid: uids.sandbox, podUid: uids.pod, handle: sandbox.handle }
+    await tx.bindClaim(claim, ids)
+    await tx.changeRun(run.id, { sandbox: { name: podName, isolation } })
+    await tx.appendEvents(run.id, [
+      ...(sandbox.isDescribedByHost ? [] : [{ event: selectedEvent(isolation) }]),
+      ...warningsFor(run, sandbox).map((data) => ({ event: { type: 'sandbox.warning', data } as const })),
+      {
+        event: {
+          type: 'sandbox.execution_pod.bound',
+          data: { podName, podUid: uids.pod, claimName: name, launch: launched, bindMs },
+        },
+      },
+      ...(folder?.events ?? []).map((event) => ({ event })),
+    ])
+    return turn
+  })
+}
+
+/** A weakness is announced to the runs that it can touch: an open network matters where the network is on. */
+const warningsFor = (run: RunRow, { warnings }: BoundSandbox) =>
+  warnings.filter(({ category }) => category !== 'network-unrestricted' || run.settings.network_enabled)
+
+async function putWorkspace(
+  { store }: RunDeps,
+  run: RunRow,
+  to: { client: AgentHostClient; signal: AbortSignal },
+) {
+  if (run.workspace.kind === 'path') return
+  const blob = await store.readBlob(run.id, 'workspace')
+  if (blob) return to.client.putWorkspace(blob.chunks, withTimeout(WORKSPACE_TIMEOUT_MS, to.signal))
+  if (run.workspace.kind === 'upload')
+    throw new SandboxError('workspace_invalid', 'the uploaded workspace is not in the store')
+}

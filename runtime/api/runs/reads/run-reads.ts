@@ -1,0 +1,99 @@
+import type { Run } from '../../../../contracts/api.ts'
+import { deadline, withTimeout } from '../../../kit/deadline.ts'
+import { messageOf, SandboxError } from '../../../kit/errors.ts'
+import { present } from '../../../kit/present.ts'
+import type { RunDeps } from '../deps.ts'
+import { readDiff, readResult } from '../results/run-results.ts'
+import { isFinal, requireRun, toRun } from '../run-view.ts'
+import type { Caller, RunService } from '../service.ts'
+import type { SandboxUse } from '../use/serving-run.ts'
+import { subscribeToRun } from './subscribe.ts'
+
+type Reads = Pick<
+  RunService,
+  | 'readRun'
+  | 'listRuns'
+  | 'downloadWorkspace'
+  | 'readDiff'
+  | 'readPatch'
+  | 'readBundle'
+  | 'readEvents'
+  | 'subscribe'
+  | 'ready'
+>
+
+type ReadDeps = Pick<RunDeps, 'store' | 'provider'>
+type FindServing = (caller: Caller, id: string) => Promise<SandboxUse>
+
+const ARCHIVE_TIMEOUT_MS = 600_000
+/** Readiness turns false within two seconds of a fault of the store. */
+const STORE_CHECK_MS = 1_500
+
+async function* workspaceOf({ client, done }: SandboxUse): AsyncGenerator<Uint8Array> {
+  try {
+    yield* await client.getWorkspace(withTimeout(ARCHIVE_TIMEOUT_MS))
+  } finally {
+    await done()
+  }
+}
+
+const whereWorkIs = ({ path, mode }: Extract<Run['workspace'], { kind: 'path' }>): string =>
+  mode === 'isolated'
+    ? 'its copy of the folder is gone. What it changed is in its diff and in its bundle'
+    : `its workspace is the folder ${path} itself`
+
+/** What callers read of runs; what is not theirs does not exist for them. */
+export function createRunReads({ store, provider }: ReadDeps, findServing: FindServing): Reads {
+  const checkStore = oneAtATime(() => store.ping())
+  return {
+    readRun: async (caller, id) => toRun(await requireRun(store, caller, id)),
+    async listRuns({ owner, role }, { kind, limit, after }) {
+      const mine = role === 'operator' ? {} : { owner }
+      const page = await store.listRuns({ kind, limit, ...mine, ...present({ after }) })
+      return { items: page.items.map(toRun), ...present({ next: page.next }) }
+    },
+    async downloadWorkspace(caller, id) {
+      const run = await requireRun(store, caller, id)
+      if (!isFinal(run)) return workspaceOf(await findServing(caller, id))
+      if (run.workspace.kind === 'path') {
+        throw new SandboxError('run_ended', `run ${id} has ended; ${whereWorkIs(run.workspace)}`)
+      }
+      const blob = await store.readBlob(id, 'workspace')
+      if (!blob) throw new SandboxError('not_found', `run ${id} left no workspace`)
+      return blob.chunks
+    },
+    readDiff: async (caller, id) => readDiff(store, await requireRun(store, caller, id)),
+    readPatch: async (caller, id) => readResult(store, await requireRun(store, caller, id), 'patch'),
+    readBundle: async (caller, id) => readResult(store, await requireRun(store, caller, id), 'bundle'),
+    async readEvents(caller, id, { after, limit }) {
+      await requireRun(store, caller, id)
+      return store.readEvents(id, after, limit)
+    },
+    async subscribe(caller, id, from) {
+      const run = await requireRun(store, caller, id)
+      if (isFinal(run) && from.after >= run.lastSequence) return undefined
+      // A position that the run has not reached would be waited for in vain.
+      return subscribeToRun(store, id, { ...from, after: Math.min(from.after, run.lastSequence) })
+    },
+    async ready() {
+      const problem = await deadline('a write to the store', STORE_CHECK_MS, checkStore()).then(
+        () => undefined,
+        messageOf,
+      )
+      const stored = { name: 'store', ok: problem === undefined, detail: problem ?? store.engine }
+      const checks = [stored, ...(provider.checks?.() ?? [])]
+      return { ready: checks.every(({ ok }) => ok), checks }
+    },
+  }
+}
+
+/** Callers that come while the work is under way wait for the same work. */
+function oneAtATime(work: () => Promise<void>): () => Promise<void> {
+  let current: Promise<void> | undefined
+  return () => {
+    current ??= work().finally(() => {
+      current = undefined
+    })
+    return current
+  }
+}

@@ -1,0 +1,62 @@
+import { randomUUID } from 'node:crypto'
+import { delay } from '../../../kit/deadline.ts'
+import type { Log } from '../../../kit/log.ts'
+import { HOLDER_LEASE, type Store } from '../../../store/store.ts'
+
+export type HolderOptions = {
+  /** A process that was killed is known to be gone after so long. */
+  readonly ttlMs: number
+  /** Others may take over the runs of this process from here on. */
+  readonly onLost: () => void
+  readonly log: Log
+}
+
+/**
+ * What this process is called where it drives runs. The name has a lease: runs whose holder has none are taken over
+ * by others. A name whose lease may have ended is never used again, so that whoever still works under it is known.
+ */
+export class Holder {
+  #id = randomUUID()
+  readonly #stop = new AbortController()
+  #keeping: Promise<void> = Promise.resolve()
+
+  get id(): string {
+    return this.#id
+  }
+
+  /** Takes the lease and keeps it until `release`. */
+  async hold(store: Store, options: HolderOptions): Promise<void> {
+    const since = performance.now()
+    await store.acquireLease(this.#lease, this.#id, options.ttlMs)
+    this.#keeping = this.#keep(store, options, since).catch(() => undefined)
+  }
+
+  /** Whatever this process still held can be taken over at once. */
+  async release(store: Store): Promise<void> {
+    this.#stop.abort()
+    await this.#keeping
+    await store.releaseLease(this.#lease, this.#id)
+  }
+
+  get #lease(): string {
+    return `${HOLDER_LEASE}${this.#id}`
+  }
+
+  async #keep(store: Store, { ttlMs, onLost, log }: HolderOptions, since: number): Promise<void> {
+    for (let heldSince = since; ; ) {
+      await delay(ttlMs / 4, this.#stop.signal)
+      const now = performance.now()
+      // A process that stood still finds its lease gone, though it could still be taken again.
+      if (now - heldSince >= ttlMs) {
+        log.error('this process could not keep its lease; its runs are left to others')
+        onLost()
+        this.#id = randomUUID()
+      }
+      const isHeld = await store.acquireLease(this.#lease, this.#id, ttlMs).catch((error: unknown) => {
+        log.warn('the lease of this process could not be renewed', { error })
+        return false
+      })
+      if (isHeld) heldSince = now
+    }
+  }
+}
