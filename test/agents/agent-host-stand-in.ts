@@ -1,4 +1,4 @@
-import { createAgent } from '../../runtime/agents/create-agent.ts'
+import { createAgent } from '../../runtime/agents/registry.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { UNHURRIED } from './unhurried.ts'
 

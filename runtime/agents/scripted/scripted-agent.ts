@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import type { Plan, PlanStep } from '../../../contracts/configure.ts'
+import type { Plan, PlanStep } from '../../../contracts/agents.ts'
 import { delay } from '../../kit/deadline.ts'
 import type { AgentDeps, AgentSession, Turn, TurnResult } from '../agent.ts'
 import { createCallIds } from '../call-ids.ts'

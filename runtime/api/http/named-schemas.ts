@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { Plan, PlanStep, RequestedAgent } from '../../../contracts/agents.ts'
 import {
   AnswerQuestion,
   Approval,
@@ -14,7 +15,6 @@ import {
   Health,
   Labels,
   Readiness,
-  RequestedAgent,
   Run,
   RunPage,
   RunState,
@@ -27,7 +27,6 @@ import {
 } from '../../../contracts/api.ts'
 import { AuditChain, AuditEntry, AuditPage, AuditVerification } from '../../../contracts/audit.ts'
 import { BackendName } from '../../../contracts/backends.ts'
-import { Plan, PlanStep } from '../../../contracts/configure.ts'
 import { ErrorCode, Problem } from '../../../contracts/errors.ts'
 import { RunEnvelope, RunEvent } from '../../../contracts/events.ts'
 import {

@@ -1,6 +1,7 @@
-import type { RequestedAgent } from '../../../../contracts/api.ts'
+import type { RequestedAgent } from '../../../../contracts/agents.ts'
 import { ConfigureRequest, type ConfigureRequestInput } from '../../../../contracts/configure.ts'
 import { createAgentHostClient } from '../../../agent-host-client/client.ts'
+import { resolveAgent } from '../../../agents/registry.ts'
 import { present } from '../../../kit/present.ts'
 import type { BoundSandbox, ForeseenSandbox } from '../../../sandboxes/provider.ts'
 import type { RunRow } from '../../../store/store.ts'
@@ -8,7 +9,6 @@ import { turnToken } from '../../keys/deployment-keys.ts'
 import { signTicket } from '../../keys/ticket.ts'
 import type { RunDeps } from '../deps.ts'
 import type { RunFolder } from '../results/run-folders.ts'
-import { resolveAgent } from './agent-config.ts'
 
 /** How long before its use a ticket is signed at most: half of its life is left for its way. */
 const FRESH_MS = 30_000
