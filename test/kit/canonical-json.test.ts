@@ -27,7 +27,7 @@ it('writes keys in the order of their UTF-16 code units, as RFC 8785 requires', 
 })
 
 it('writes numbers as RFC 8785 requires', () => {
-  expect(canonicalJson([333333333.33333329, 1e30, 4.5, 2e-3, 1e-27, -0])).toBe(
+  expect(canonicalJson([333333333.3333333, 1e30, 4.5, 2e-3, 1e-27, -0])).toBe(
     '[333333333.3333333,1e+30,4.5,0.002,1e-27,0]',
   )
 })
