@@ -80,7 +80,7 @@ export function connectAgentHost(address: AgentHostAddress, bearer: string) {
   }
 }
 
-/** What sends the requests, and the function that closes its connections. */
+/** A dispatcher for requests, and the function that closes its connections. */
 interface Transport {
   readonly dispatcher: Dispatcher
   readonly close: () => Promise<void>
@@ -106,8 +106,8 @@ function silent(error: unknown): SandboxError {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
   if (cause instanceof SandboxError) return cause
   if (isTimeout(cause))
-    return new SandboxError('deadline_exceeded', 'the AgentHost did not answer in time', { cause })
-  return new SandboxError('sandbox_lost', `the AgentHost does not answer: ${withoutAddress(cause)}`, {
+    return new SandboxError('deadline_exceeded', 'AgentHost did not respond in time', { cause })
+  return new SandboxError('sandbox_lost', `AgentHost cannot be reached: ${withoutAddress(cause)}`, {
     cause,
   })
 }
@@ -132,7 +132,7 @@ export async function faultOf(response: Response): Promise<SandboxError> {
     const problem = Problem.parse(JSON.parse(text))
     return new SandboxError(problem.code, problem.detail)
   } catch (error) {
-    return senseless(`the AgentHost answered ${response.status}: ${text.slice(0, 200)}`, error)
+    return malformed(`AgentHost responded with ${response.status}: ${text.slice(0, 200)}`, error)
   }
 }
 
@@ -150,7 +150,7 @@ export async function* bodyOf(
     for await (const chunk of response.body ?? []) {
       bytes += (chunk as Uint8Array).byteLength
       if (bytes > maxBytes)
-        throw new SandboxError('sandbox_lost', `the AgentHost answered more than ${maxBytes} bytes`)
+        throw new SandboxError('sandbox_lost', `AgentHost sent more than ${maxBytes} bytes`)
       yield chunk as Uint8Array
     }
   } catch (error) {
@@ -169,12 +169,12 @@ export async function answerOf<T>(response: Response, schema: z.ZodType<T>): Pro
   try {
     return schema.parse(JSON.parse(text))
   } catch (error) {
-    throw senseless('the AgentHost answered what makes no sense', error)
+    throw malformed('AgentHost sent a response in an unknown format', error)
   }
 }
 
 /** A schema error about a long text is longer than the text. It goes into a log, so only its beginning is kept. */
-export const senseless = (what: string, error: unknown) =>
+export const malformed = (what: string, error: unknown) =>
   new SandboxError('sandbox_lost', what, { cause: new Error(messageOf(error).slice(0, 500)) })
 
 export type AgentHostConnection = ReturnType<typeof connectAgentHost>

@@ -88,7 +88,7 @@ const isFree = ({ client, socket }: VerifiedConnection): boolean =>
 
 /**
  * Opens connections ahead of their requests. Only the guard's requests are sent on them. They are opened one after the
- * other because the first is needed first, and the server then need not do the work of all the others before it.
+ * other, because the first is needed first, and the server would otherwise share its time among all of them.
  */
 export function prepareConnections(
   baseUrl: string,

@@ -16,7 +16,7 @@ type Registry = { readonly [K in KindName]: AgentKind<K> } & {
 
 const KINDS: Registry = { scripted, copilot, openaiCompatible, foundry }
 
-/** Completes what a caller requested. A sandbox without an agent needs no credential. */
+/** Completes a caller's request. A sandbox without an agent needs no credential. */
 export function resolveAgent(
   request: RequestedAgent | undefined,
   models: ModelSettings,

@@ -14,7 +14,7 @@ import { until } from '../helpers/until.ts'
 const BEARER = 'the-bearer-of-the-run'
 const answer = (body: string) => `HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n${body}`
 
-/** A listener that answers what it is told, and keeps what every connection has said. */
+/** A server that sends the given replies and records the data of each connection. */
 async function aListener(reply: (path: string, socket: Socket) => string) {
   const heard: string[] = []
   const sockets = new Set<Socket>()
@@ -41,7 +41,7 @@ async function aListener(reply: (path: string, socket: Socket) => string) {
   return { heard, cut, baseUrl: `http://127.0.0.1:${port}` }
 }
 
-/** Takes the one identity for the pod's, as the real guard does after it has verified the token. */
+/** Accepts one identity, as the real guard does after it has verified the token. */
 const trusting = (identity: string): ConnectionGuard => ({
   verify: async (connection) => {
     const { body } = await connection.get('/identity')
@@ -56,7 +56,7 @@ function connect(baseUrl: string, guard: ConnectionGuard, ahead?: number) {
   return connection
 }
 
-/** The sockets that this process opens from here on, by Node's own word. */
+/** The sockets that this process opens from now on, from Node's diagnostics channel. */
 function openedFromHere(): readonly Socket[] {
   const opened: Socket[] = []
   const note = (message: unknown) => void opened.push((message as { socket: Socket }).socket)
@@ -65,7 +65,7 @@ function openedFromHere(): readonly Socket[] {
   return opened
 }
 
-it('asks every new connection who it is before anything else', async () => {
+it('asks for the identity on every new connection before it sends anything else', async () => {
   const { heard, cut, baseUrl } = await aListener((path) => answer(path === '/identity' ? 'pod-1' : 'ok'))
   const connection = connect(baseUrl, trusting('pod-1'))
 
@@ -82,7 +82,7 @@ it('asks every new connection who it is before anything else', async () => {
     )
 })
 
-it('sends nothing at all to who is not the pod, and says what the guard said', async () => {
+it('sends nothing to a server that is not the pod, and fails with the error of the guard', async () => {
   const { heard, baseUrl } = await aListener(() => answer('somebody else'))
   const connection = connect(baseUrl, trusting('pod-1'))
 
@@ -92,7 +92,7 @@ it('sends nothing at all to who is not the pod, and says what the guard said', a
   expect(heard).toEqual(['GET /identity HTTP/1.1\r\nhost: agent-host\r\nconnection: keep-alive\r\n\r\n'])
 })
 
-it('notices that the address has another owner when it connects again', async () => {
+it('detects that another pod has the address when it opens a new connection', async () => {
   let identity = 'pod-1'
   const { heard, cut, baseUrl } = await aListener((path) => answer(path === '/identity' ? identity : 'ok'))
   const connection = connect(baseUrl, trusting('pod-1'))
@@ -111,7 +111,7 @@ it('notices that the address has another owner when it connects again', async ()
   expect(heard.slice(1).join()).not.toContain(BEARER)
 })
 
-it('takes an answer that comes in pieces', async () => {
+it('accepts an identity that arrives in pieces', async () => {
   const whole = answer('pod-1')
   const { baseUrl } = await aListener((path, socket) => {
     if (path !== '/identity') return answer('ok')
@@ -142,7 +142,7 @@ it.each([
   expect(heard.join()).not.toContain(BEARER)
 })
 
-it('does not wait for ever for an identity', async () => {
+it('stops waiting for an identity after a timeout', async () => {
   const { baseUrl } = await aListener(() => '')
 
   const sent = connect(baseUrl, trusting('pod-1')).request('/events')
@@ -168,7 +168,7 @@ it('follows no redirect with a configuration', async () => {
 
 const QUESTION = 'GET /identity HTTP/1.1\r\nhost: agent-host\r\nconnection: keep-alive\r\n\r\n'
 
-it('opens connections ahead, says nothing on them but the question, and uses them first', async () => {
+it('sends only the identity request on prepared connections, and uses them first', async () => {
   const { heard, baseUrl } = await aListener((path) => answer(path === '/identity' ? 'pod-1' : 'ok'))
   const connection = connect(baseUrl, trusting('pod-1'), 2)
   await expect.poll(() => heard).toEqual([QUESTION, QUESTION])
@@ -180,7 +180,7 @@ it('opens connections ahead, says nothing on them but the question, and uses the
   expect(heard.join()).toMatch(/POST \/configure/)
 })
 
-it('fails a request whose connection was refused ahead of it, and sends it nowhere', async () => {
+it('fails a request whose prepared connection was rejected, and does not send it', async () => {
   const { heard, baseUrl } = await aListener(() => answer('somebody else'))
   const connection = connect(baseUrl, trusting('pod-1'), 1)
   await expect.poll(() => heard).toEqual([QUESTION])
@@ -190,7 +190,7 @@ it('fails a request whose connection was refused ahead of it, and sends it nowhe
   expect(heard).toEqual([QUESTION])
 })
 
-it('asks again where a connection that was opened ahead has broken, or was spoken on unasked', async () => {
+it('replaces a prepared connection that closed or received unsolicited data', async () => {
   for (const spoil of [
     (socket: Socket) => socket.destroy(),
     (socket: Socket) => socket.write(answer('forged')),
@@ -221,7 +221,7 @@ it('asks again where a connection that was opened ahead has broken, or was spoke
   }
 })
 
-it('ends connections that nothing has used', async () => {
+it('closes prepared connections that no request has used', async () => {
   const ended = Promise.withResolvers<void>()
   const { heard, baseUrl } = await aListener((_path, socket) => {
     socket.once('close', () => ended.resolve())
@@ -288,7 +288,7 @@ async function aPod() {
   return { baseUrl, questions, left: left.promise, connections: () => connections }
 }
 
-it('serves a stream and other requests at the same time, each on a connection of its own', async () => {
+it('serves a stream and other requests at the same time, each on a separate connection', async () => {
   const { baseUrl, questions, left, connections } = await aPod()
   const connection = connect(baseUrl, trusting('pod-1'))
   const reader = new AbortController()

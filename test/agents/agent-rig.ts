@@ -13,7 +13,7 @@ import type { ToolCall, ToolDefinition } from '../../runtime/tools/tool.ts'
 import { createToolRegistry } from '../../runtime/tools/tool-registry.ts'
 import { MemoryToolbox } from '../fakes/memory-toolbox.ts'
 import { type ModelServer, startModelServer } from '../fakes/model-server.ts'
-import { UNHURRIED } from './unhurried.ts'
+import { GENEROUS_LIMITS } from './generous-limits.ts'
 
 /** Tool definitions of a run with a shell, which every agent gets. */
 export const definitions = (): readonly ToolDefinition[] =>
@@ -54,7 +54,7 @@ export async function anAgent(config: AgentConfig, deps: Partial<AgentDeps> = {}
     tools: definitions(),
     fetchToken: async () => 'secret-key-of-the-endpoint',
     stateDir: await aStateDir(),
-    limits: UNHURRIED,
+    limits: GENEROUS_LIMITS,
     log: silentLog,
     ...deps,
     rejectCall: async (call, error) => {
