@@ -1,6 +1,6 @@
 import { join } from 'node:path'
+import type { PlanStep } from '../contracts/agents.ts'
 import type { StartRunInput } from '../contracts/api.ts'
-import type { PlanStep } from '../contracts/configure.ts'
 import type { RunEnvelope } from '../contracts/events.ts'
 import { createAgentHostClient } from '../runtime/agent-host-client/client.ts'
 import { loadDeploymentKeys, turnToken } from '../runtime/api/keys/deployment-keys.ts'

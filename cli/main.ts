@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
 import process from 'node:process'
 import * as z from 'zod'
-import { issueWords } from '../runtime/kit/issue-words.ts'
+import { issueMessage } from '../runtime/kit/issue-message.ts'
 import { buildProgram, runProgram } from './program.ts'
 import { createTerminal } from './terminal/terminal.ts'
 
-z.config({ customError: issueWords })
+z.config({ customError: issueMessage })
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
   version: string

@@ -1,6 +1,6 @@
 import * as z from 'zod'
+import { RequestedAgent } from './agents.ts'
 import { Budgets, BudgetUses } from './budgets.ts'
-import { Plan } from './configure.ts'
 import { ErrorCode } from './errors.ts'
 import { RunEnvelope } from './events.ts'
 import { ExecRequest, Isolation } from './exec.ts'
@@ -36,17 +36,6 @@ export const WorkspaceSource = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('empty') }),
 ])
 export type WorkspaceSource = z.infer<typeof WorkspaceSource>
-
-const Charter = z.string().max(65_536).optional()
-const ModelName = z.string().min(1).max(256)
-
-/** The agent that a caller requests. The operator configures the model's endpoint; a caller cannot choose it. */
-export const RequestedAgent = z.discriminatedUnion('kind', [
-  z.strictObject({ kind: z.literal('scripted'), plan: Plan }),
-  z.strictObject({ kind: z.literal('copilot'), model: ModelName.optional(), charter: Charter }),
-  z.strictObject({ kind: z.literal('openaiCompatible'), model: ModelName.optional(), charter: Charter }),
-])
-export type RequestedAgent = z.infer<typeof RequestedAgent>
 
 const MAX_LABELS = 32
 

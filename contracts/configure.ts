@@ -1,28 +1,11 @@
 import * as z from 'zod'
+import { AgentConfig } from './agents.ts'
 import { GovernancePolicy } from './policy.ts'
 import { UserSecretName } from './secrets.ts'
 import { WorkspaceLayout } from './workspace-layout.ts'
 
 const Id = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/)
 const Key = z.string().regex(/^[A-Za-z0-9_-]{43}$/, 'must be 32 bytes in base64url')
-const Charter = z.string().max(65_536).optional()
-const ModelName = z.string().min(1).max(256)
-
-/** One step of a scripted agent. */
-export const PlanStep = z.discriminatedUnion('kind', [
-  z.strictObject({ kind: z.literal('say'), text: z.string().min(1).max(65_536) }),
-  z.strictObject({
-    kind: z.literal('tool'),
-    tool: z.string().min(1).max(128),
-    arguments: z.record(z.string(), z.unknown()),
-  }),
-  z.strictObject({ kind: z.literal('wait'), ms: z.int().min(0).max(600_000) }),
-])
-export type PlanStep = z.infer<typeof PlanStep>
-
-/** A scripted agent's behaviour: the steps of each turn. Turns after the last one report that the plan has ended. */
-export const Plan = z.strictObject({ turns: z.array(z.array(PlanStep).max(1000)).min(1).max(100) })
-export type Plan = z.infer<typeof Plan>
 
 export const Credential = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('keyVault'), secretName: UserSecretName }),
@@ -30,17 +13,6 @@ export const Credential = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('none') }),
 ])
 export type Credential = z.infer<typeof Credential>
-
-export const ModelEndpoint = z.strictObject({ name: ModelName, baseUrl: z.url() })
-
-export const AgentConfig = z.discriminatedUnion('kind', [
-  z.strictObject({ kind: z.literal('none') }),
-  z.strictObject({ kind: z.literal('scripted'), plan: Plan }),
-  z.strictObject({ kind: z.literal('copilot'), model: ModelName, charter: Charter }),
-  z.strictObject({ kind: z.literal('openaiCompatible'), model: ModelEndpoint, charter: Charter }),
-  z.strictObject({ kind: z.literal('foundry'), model: ModelEndpoint, charter: Charter }),
-])
-export type AgentConfig = z.infer<typeof AgentConfig>
 
 /** Body of `POST /configure`: everything specific to one run. The environment holds nothing per run. */
 export const ConfigureRequest = z.strictObject({

@@ -42,7 +42,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   infra: { rooms: ['contracts'], packages: ['zod', 'yaml', '@pulumi/'] },
   'infra/model': { rooms: ['contracts'], packages: [] },
-  'runtime/kit': { rooms: ['contracts'], packages: ['zod', 'pino'] },
+  'runtime/kit': { rooms: ['contracts'], packages: ['zod', 'pino', 'safe-stable-stringify'] },
   'runtime/redaction': { rooms: RULED, packages: ['zod'] },
   'runtime/audit': { rooms: RULED, packages: ['zod'] },
   'runtime/governance': {

@@ -2,9 +2,9 @@ import { readFile, stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import * as z from 'zod'
-import type { RequestedAgent, StartRunInput, WorkspaceSource } from '../../contracts/api.ts'
+import { Plan, REQUESTED_KINDS, type RequestedAgent } from '../../contracts/agents.ts'
+import type { StartRunInput, WorkspaceSource } from '../../contracts/api.ts'
 import { BUDGET_KINDS, Budgets } from '../../contracts/budgets.ts'
-import { Plan } from '../../contracts/configure.ts'
 import { errnoOf, messageOf, SandboxError } from '../../runtime/kit/errors.ts'
 import { type EnvSource, problemsOf } from '../../runtime/kit/parse-env.ts'
 import { usageError } from '../cli-error.ts'
@@ -26,13 +26,22 @@ import {
 } from './command.ts'
 import { collectLimits, collectPairs } from './pairs.ts'
 
-const AGENTS = ['scripted', 'openai', 'copilot'] as const
+type Kind = RequestedAgent['kind']
+
+/** Kinds with a shorter name on the command line. */
+const SHORT_NAMES: Partial<Record<Kind, string>> = { openaiCompatible: 'openai' }
+const nameOf = (kind: Kind): string => SHORT_NAMES[kind] ?? kind
+const KINDS = new Map(REQUESTED_KINDS.map((kind) => [nameOf(kind), kind]))
+const AGENT_NAMES = [...KINDS.keys()]
 
 const RunOptions = ServiceOptions.extend({
   workspace: z.string().optional(),
   emptyWorkspace: z.boolean().default(false),
   inPlace: z.boolean().default(false),
-  agent: z.enum(AGENTS, `must be one of ${AGENTS.join(', ')}`).optional(),
+  agent: z
+    .enum(AGENT_NAMES, `must be one of ${AGENT_NAMES.join(', ')}`)
+    .transform((name) => KINDS.get(name))
+    .optional(),
   plan: z.string().optional(),
   model: z.string().min(1).optional(),
   label: z.record(z.string(), z.string()).optional(),
@@ -60,7 +69,7 @@ export function runCommand(context: CliContext): Command {
     .option('--empty-workspace', 'work in a new, empty folder')
     .option(
       '--agent <kind>',
-      `${AGENTS.join(', ')}; default: scripted with --plan, openai if OPENAI_BASE_URL is set, otherwise copilot`,
+      `${AGENT_NAMES.join(', ')}; default: scripted with --plan, openai if OPENAI_BASE_URL is set, otherwise copilot`,
     )
     .option('--plan <file>', 'JSON file with the steps of a scripted agent')
     .option(
@@ -197,14 +206,14 @@ function emptyWorkspace({ workspace, inPlace }: RunOptions): WorkspaceSource {
 async function toAgent(options: RunOptions, from: { cwd: string; env: EnvSource }): Promise<RequestedAgent> {
   const kind = options.agent ?? defaultAgent(options, from.env)
   if (kind === 'scripted') return { kind, plan: await readPlan(options.plan, from.cwd) }
-  if (options.plan !== undefined) throw usageError(`--plan is for --agent scripted, not ${kind}.`)
+  if (options.plan !== undefined) throw usageError(`--plan is for --agent scripted, not ${nameOf(kind)}.`)
   const model = options.model === undefined ? {} : { model: options.model }
-  return { kind: kind === 'openai' ? 'openaiCompatible' : 'copilot', ...model }
+  return { kind, ...model }
 }
 
-function defaultAgent(options: RunOptions, env: EnvSource): (typeof AGENTS)[number] {
+function defaultAgent(options: RunOptions, env: EnvSource): Kind {
   if (options.plan !== undefined) return 'scripted'
-  return env['OPENAI_BASE_URL'] ? 'openai' : 'copilot'
+  return env['OPENAI_BASE_URL'] ? 'openaiCompatible' : 'copilot'
 }
 
 /** A JSON error says where the syntax is wrong. For a missing file, the system's message would only repeat the path. */

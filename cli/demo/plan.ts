@@ -1,4 +1,4 @@
-import type { Plan, PlanStep } from '../../contracts/configure.ts'
+import type { Plan, PlanStep } from '../../contracts/agents.ts'
 
 export const TASK = 'The price of a parcel at the edge of a weight band is wrong. Find out why and fix it.'
 

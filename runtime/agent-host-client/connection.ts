@@ -1,10 +1,14 @@
-import { Agent, fetch, type RequestInit, type Response } from 'undici'
+import { Agent, type Dispatcher, fetch, type RequestInit, type Response } from 'undici'
 import type { z } from 'zod'
 import { Problem } from '../../contracts/errors.ts'
 import { delay } from '../kit/deadline.ts'
 import { errnoOf, messageOf, SandboxError } from '../kit/errors.ts'
 import type { ConnectionGuard } from './connection-guard.ts'
-import { guardedConnector, type PreparedConnections } from './new-connection.ts'
+import {
+  type PreparedConnections,
+  VerifiedConnections,
+  type VerifiedConnectionsOptions,
+} from './verified-connections.ts'
 
 /**
  * The address of an AgentHost. On a laptop it is a Unix socket, whose folder proves the owner. For a pod it is a base
@@ -29,10 +33,9 @@ export const MAX_ANSWER_BYTES = 33_554_432
 export function connectAgentHost(address: AgentHostAddress, bearer: string) {
   const local = 'socketPath' in address
   const baseUrl = local ? 'http://agent-host' : address.baseUrl.replace(/\/$/, '')
-  const connect = local
-    ? { socketPath: address.socketPath }
-    : guardedConnector(address.guard, address.prepared)
-  const dispatcher = new Agent({ bodyTimeout: 0, headersTimeout: 0, pipelining: 1, connect })
+  const { dispatcher, close } = local
+    ? openLocal(address.socketPath)
+    : openVerified({ baseUrl, guard: address.guard, prepared: address.prepared })
 
   /** `Authorization` is the run's bearer unless the request has its own. */
   async function request(path: string, init: RequestInit = {}): Promise<Response> {
@@ -73,11 +76,24 @@ export function connectAgentHost(address: AgentHostAddress, bearer: string) {
       if (response.ok) return response
       throw await faultOf(response)
     },
-    close: (): Promise<void> => {
-      if (!local) address.prepared?.close()
-      return dispatcher.destroy()
-    },
+    close,
   }
+}
+
+/** A dispatcher for requests, and the function that closes its connections. */
+interface Transport {
+  readonly dispatcher: Dispatcher
+  readonly close: () => Promise<void>
+}
+
+function openLocal(socketPath: string): Transport {
+  const dispatcher = new Agent({ bodyTimeout: 0, headersTimeout: 0, pipelining: 1, connect: { socketPath } })
+  return { dispatcher, close: () => dispatcher.destroy() }
+}
+
+function openVerified(options: VerifiedConnectionsOptions): Transport {
+  const dispatcher = new VerifiedConnections(options)
+  return { dispatcher, close: () => dispatcher.end() }
 }
 
 const isTimeout = (error: unknown): boolean => error instanceof DOMException && error.name === 'TimeoutError'
@@ -90,8 +106,8 @@ function silent(error: unknown): SandboxError {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
   if (cause instanceof SandboxError) return cause
   if (isTimeout(cause))
-    return new SandboxError('deadline_exceeded', 'the AgentHost did not respond in time', { cause })
-  return new SandboxError('sandbox_lost', `the AgentHost does not respond: ${withoutAddress(cause)}`, {
+    return new SandboxError('deadline_exceeded', 'AgentHost did not respond in time', { cause })
+  return new SandboxError('sandbox_lost', `AgentHost cannot be reached: ${withoutAddress(cause)}`, {
     cause,
   })
 }
@@ -116,7 +132,7 @@ export async function faultOf(response: Response): Promise<SandboxError> {
     const problem = Problem.parse(JSON.parse(text))
     return new SandboxError(problem.code, problem.detail)
   } catch (error) {
-    return senseless(`the AgentHost responded with ${response.status}: ${text.slice(0, 200)}`, error)
+    return malformed(`AgentHost responded with ${response.status}: ${text.slice(0, 200)}`, error)
   }
 }
 
@@ -134,10 +150,7 @@ export async function* bodyOf(
     for await (const chunk of response.body ?? []) {
       bytes += (chunk as Uint8Array).byteLength
       if (bytes > maxBytes)
-        throw new SandboxError(
-          'sandbox_lost',
-          `the response of the AgentHost has more than ${maxBytes} bytes`,
-        )
+        throw new SandboxError('sandbox_lost', `AgentHost sent more than ${maxBytes} bytes`)
       yield chunk as Uint8Array
     }
   } catch (error) {
@@ -156,12 +169,12 @@ export async function answerOf<T>(response: Response, schema: z.ZodType<T>): Pro
   try {
     return schema.parse(JSON.parse(text))
   } catch (error) {
-    throw senseless('the response of the AgentHost is invalid', error)
+    throw malformed('AgentHost sent a response in an unknown format', error)
   }
 }
 
 /** A schema error about a long text is longer than the text. It goes into a log, so only its beginning is kept. */
-export const senseless = (what: string, error: unknown) =>
+export const malformed = (what: string, error: unknown) =>
   new SandboxError('sandbox_lost', what, { cause: new Error(messageOf(error).slice(0, 500)) })
 
 export type AgentHostConnection = ReturnType<typeof connectAgentHost>

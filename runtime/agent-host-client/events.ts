@@ -3,7 +3,7 @@ import { HostEnvelope } from '../../contracts/events.ts'
 import { HEARTBEAT_MS } from '../../contracts/limits.ts'
 import { AGENT_HOST_ROUTES, LAST_EVENT_ID_HEADER } from '../../contracts/routes.ts'
 import { SandboxError } from '../kit/errors.ts'
-import { type AgentHostConnection, senseless } from './connection.ts'
+import { type AgentHostConnection, malformed } from './connection.ts'
 
 /** The largest event a sandbox may send; more ends the stream. */
 const MAX_EVENT_CHARACTERS = 34_000_000
@@ -84,6 +84,9 @@ function parseEnvelope(data: string): HostEnvelope {
   try {
     return HostEnvelope.parse(JSON.parse(data))
   } catch (error) {
-    throw senseless('the sandbox sent an event that is malformed or not its own to send', error)
+    throw malformed(
+      'the sandbox sent an event that is malformed, or of a type that a sandbox may not send',
+      error,
+    )
   }
 }

@@ -4,7 +4,7 @@ import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import { PROBLEM_MEDIA_TYPE } from '../../contracts/errors.ts'
 import { A2A, AGENT_HOST_ROUTES, RESUMES_METADATA } from '../../contracts/routes.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
-import { type AgentHostConnection, bodyOf, faultOf, MAX_ANSWER_BYTES, senseless } from './connection.ts'
+import { type AgentHostConnection, bodyOf, faultOf, MAX_ANSWER_BYTES, malformed } from './connection.ts'
 
 type StartOptions = {
   /**
@@ -26,7 +26,7 @@ export function createTurnClient(connection: AgentHostConnection) {
       signal: init.signal ?? null,
       headers: Object.fromEntries(headers),
     })
-    // A2A's own errors are the transport's to read; every other refusal is AgentHost's, with its code.
+    // The A2A transport reads A2A errors. A problem document is an error of AgentHost, with its code.
     if (response.headers.get('content-type')?.startsWith(PROBLEM_MEDIA_TYPE)) throw await faultOf(response)
     const body = bodyOf(response, MAX_ANSWER_BYTES)
     const isStream = response.headers.get('content-type')?.startsWith('text/event-stream')
@@ -77,12 +77,12 @@ export function createTurnClient(connection: AgentHostConnection) {
         { signal: AbortSignal.any([signal, left.signal]) },
       )
       const first = await stream.next().catch((error: unknown) => {
-        throw notTaken(error)
+        throw notAccepted(error)
       })
       left.abort()
       stream.return(undefined).catch(() => undefined)
       if (first.done || first.value.payload?.$case !== 'task') {
-        throw notTaken(new Error('its response has an unknown form'))
+        throw notAccepted(new Error('its response has an unknown format'))
       }
     },
 
@@ -120,7 +120,7 @@ function parsed(data: string): unknown {
   try {
     return JSON.parse(data)
   } catch (error) {
-    throw senseless(SENSELESS, error)
+    throw malformed(MALFORMED_TURN, error)
   }
 }
 
@@ -130,13 +130,13 @@ function readable(data: string): unknown {
     StreamResponse.fromJSON(value)
     return value
   } catch (error) {
-    throw senseless(SENSELESS, error)
+    throw malformed(MALFORMED_TURN, error)
   }
 }
 
-const SENSELESS = 'the response of the sandbox to a turn is invalid'
+const MALFORMED_TURN = 'the sandbox sent a malformed response to a turn'
 
-const notTaken = (cause: unknown): SandboxError =>
+const notAccepted = (cause: unknown): SandboxError =>
   cause instanceof SandboxError
     ? cause
     : new SandboxError('agent_failed', `the sandbox did not accept the turn: ${messageOf(cause)}`, { cause })

@@ -23,7 +23,7 @@ type Options = { readonly limits?: Limits; readonly isLocal?: (address: string) 
 
 /**
  * Bounds the connections of a server, so that unauthenticated clients cannot keep out an authenticated one. At its limit
- * the oldest unauthenticated connection is closed for the next. Commands in the pod have a limit of their own, so they
+ * the oldest unauthenticated connection is closed for the next. Commands in the pod have a separate limit, so they
  * can only close each other's connections.
  */
 export class ConnectionLimiter {

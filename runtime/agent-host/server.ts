@@ -156,7 +156,7 @@ function leaveWithLifeline(): void {
   })
 }
 
-/** Loads what a run needs after standby is announced, so that only a run that starts at once has to wait for it. */
+/** Loads the modules of a run after standby is announced. Only a run that starts at once waits for them. */
 async function prepare(): Promise<void> {
   await loadHandlers()
   const { createRunSession, shell } = await readySessionParts()

@@ -6,7 +6,7 @@ import type { Log } from '../kit/log.ts'
 import type { Store } from '../store/store.ts'
 import { guardWithApiKey } from './http/authenticate.ts'
 import { answerProblems, answerUnknownRoutes, sendProblem } from './http/error-handler.ts'
-import { BrokenAnswersOnly, toFastifyLog } from './http/fastify-log.ts'
+import { ResponseErrorsOnly, toFastifyLog } from './http/fastify-log.ts'
 import { refuseForeignHosts } from './http/host-guard.ts'
 import { refuseLongIds } from './http/id-length.ts'
 import { createOnce } from './http/idempotency.ts'
@@ -70,7 +70,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
   const app = Fastify({
     ...CONNECTION,
     loggerInstance: toFastifyLog(log),
-    logController: new BrokenAnswersOnly(log),
+    logController: new ResponseErrorsOnly(log),
     // HEAD on a stream would wait until the stream ends.
     exposeHeadRoutes: false,
     genReqId: () => `req_${randomUUID()}`,

@@ -1,7 +1,7 @@
 import { readdir, realpath } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 
-/** Entries of an installed Node: those of Node's archives, and those of the npm package `node`. */
+/** Entries of an installed Node, from Node's archives and from the npm package `node`. */
 const OWN_ENTRIES: Readonly<Record<string, readonly string[]>> = {
   '.': [
     'bin',

@@ -2,7 +2,7 @@ import { homedir } from 'node:os'
 import * as z from 'zod'
 import { deadline } from '../kit/deadline.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
-import { issueWords } from '../kit/issue-words.ts'
+import { issueMessage } from '../kit/issue-message.ts'
 import { createLog } from '../kit/log.ts'
 import { createRedactor } from '../redaction/redactor.ts'
 import { finishMove } from '../state-folder/move-state.ts'
@@ -31,7 +31,7 @@ const EXIT_FAILURE = 1
 /** Kubernetes gives the pod two minutes to stop. The rest is for the process to exit. */
 const STOP_TIMEOUT_MS = 110_000
 
-z.config({ customError: issueWords })
+z.config({ customError: issueMessage })
 
 const now = () => new Date()
 const writeLog = (line: string) => void process.stderr.write(line)

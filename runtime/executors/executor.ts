@@ -5,7 +5,7 @@ import type { ExecIo } from '../../contracts/toolbox.ts'
 import type { WorkspaceLayout } from '../../contracts/workspace-layout.ts'
 import type { Log } from '../kit/log.ts'
 
-/** What a backend mounts over and outside the workspace. Like the wire format, but with any target. */
+/** The mounts of a backend over and outside the workspace. Like the wire format, but with any target. */
 export type Layout = Readonly<Pick<WorkspaceLayout, 'mounts' | 'readOnly' | 'environment'>>
 
 /** Options of every backend. */
@@ -43,7 +43,7 @@ export interface Executor {
   close(): Promise<void>
 }
 
-/** The result of checking a backend: a proof by a real run, or what is missing and the command that fixes it. */
+/** The result of checking a backend: a proof by a real run, or the missing part and the command that installs it. */
 export type Detection =
   | { readonly ok: true; readonly isolation: Isolation; readonly warnings: readonly BackendWarning[] }
   | { readonly ok: false; readonly reason: string; readonly remedy?: string }

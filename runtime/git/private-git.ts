@@ -12,7 +12,7 @@ export interface PrivateGit {
   readonly config: string
   /** Path in the sandbox at which the user's objects are mounted. */
   readonly objects: string
-  /** Lines for `info/exclude`, after those of the repository. */
+  /** Lines for `info/exclude`, after the lines from the repository. */
   readonly excludes: string
 }
 

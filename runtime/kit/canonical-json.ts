@@ -1,20 +1,13 @@
+import { configure } from 'safe-stable-stringify'
+
+const stringify = configure({ deterministic: true, strict: true })
+
 /**
- * RFC 8785 (JSON Canonicalization Scheme). `JSON.stringify` already formats numbers and strings as the RFC requires. This
- * function adds the key order (by UTF-16 code units) and throws on values that JSON cannot represent.
+ * RFC 8785 (JSON Canonicalization Scheme): keys in the order of their UTF-16 code units, numbers and strings as
+ * `JSON.stringify` writes them. Throws on cycles and on values that JSON cannot represent.
  */
 export function canonicalJson(value: unknown): string {
-  if (value === null || typeof value === 'boolean' || typeof value === 'string') return JSON.stringify(value)
-  if (typeof value === 'number') {
-    if (!Number.isFinite(value)) throw new TypeError('canonical JSON has no NaN and no infinity')
-    return JSON.stringify(value)
-  }
-  if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item ?? null)).join(',')}]`
-  if (typeof value === 'object') {
-    const members = Object.entries(value)
-      .filter(([, member]) => member !== undefined)
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([key, member]) => `${JSON.stringify(key)}:${canonicalJson(member)}`)
-    return `{${members.join(',')}}`
-  }
-  throw new TypeError(`canonical JSON cannot carry a ${typeof value}`)
+  const text = stringify(value)
+  if (text === undefined) throw new TypeError('canonical JSON cannot represent undefined')
+  return text
 }

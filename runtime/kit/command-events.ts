@@ -1,6 +1,6 @@
 import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
 
-/** Filters a run's events to those of one command, until the command has exited or the run has ended. */
+/** Yields the events of one command from a run's events, until the command has exited or the run has ended. */
 export async function* commandEvents(
   events: AsyncIterable<RunEnvelope>,
   commandId: string,

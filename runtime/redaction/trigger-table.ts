@@ -5,7 +5,7 @@ import type { Detector } from './detector.ts'
  * pair is frequent.
  */
 export class TriggerTable {
-  /** For each pair of ASCII characters, the number of its list of detectors; 0 if there is none. */
+  /** For each pair of ASCII characters, the number of its list of detectors; 0 if no detector has it. */
   readonly #lists = new Uint8Array(128 * 128)
   readonly #detectors: (readonly Detector[])[] = [[]]
   /** For each list and ASCII character, whether a trigger of the list continues with it. */

@@ -100,8 +100,8 @@ const unsearchedSentence = (error: unknown) =>
   `The workspace could not be searched for git directories: ${messageOf(error)}`
 
 /**
- * Rejects a working directory before anything starts. A path through a link is left to the executor, which
- * checks where it leads.
+ * Rejects a working directory before anything starts. The executor checks the target of a
+ * path that goes through a link.
  */
 async function refuseDirectory({ workspace }: Bound, directory: string): Promise<string | undefined> {
   const path = containedPath(directory)

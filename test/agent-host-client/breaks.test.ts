@@ -13,7 +13,7 @@ import { SandboxError } from '../../runtime/kit/errors.ts'
 const trustful = { verify: async () => undefined }
 const soon = () => AbortSignal.timeout(120_000)
 
-/** A client of something that answers every request in one way. */
+/** A client of a server that sends the same response to every request. */
 async function answering(
   answer: (response: ServerResponse) => void,
   guard: ConnectionGuard = trustful,
@@ -47,7 +47,7 @@ const USES: Readonly<Record<string, (client: AgentHostClient) => Promise<unknown
 
 const type = (name: string): string => (name === 'start a turn' ? 'text/event-stream' : 'application/json')
 
-describe.each(Object.keys(USES))('a sandbox that breaks in the middle: %s', (name) => {
+describe.each(Object.keys(USES))('a sandbox whose connection breaks: %s', (name) => {
   const use = USES[name]!
 
   it.each([
@@ -80,7 +80,7 @@ describe.each(Object.keys(USES))('a sandbox that breaks in the middle: %s', (nam
           .writeHead(503, { 'content-type': 'application/problem+json' })
           .end('{"error":"Service Unavailable","statusCode":503}'),
     ],
-  ])('is lost: %s', async (_when, answer) => {
+  ])('fails with sandbox_lost if it breaks %s', async (_when, answer) => {
     const client = await answering(answer)
 
     await expect(use(client)).rejects.toMatchObject({ code: 'sandbox_lost' })
@@ -92,7 +92,7 @@ const sendJson = (response: ServerResponse, status: number, body: unknown) =>
 
 const PIECE = Buffer.alloc(65_536, 'x')
 
-/** Writes for as long as somebody reads; answers how many bytes were taken. */
+/** Writes until the connection closes. Returns the number of bytes. */
 async function flood(response: ServerResponse, head: readonly [number, string]): Promise<number> {
   response.writeHead(head[0], { 'content-type': head[1] })
   let bytes = 0
@@ -106,18 +106,18 @@ async function flood(response: ServerResponse, head: readonly [number, string]):
 
 const HELD = Object.keys(USES).filter((name) => !['read the workspace', 'read the session'].includes(name))
 
-describe.each(HELD)('a sandbox that answers without end: %s', (name) => {
+describe.each(HELD)('a sandbox that sends an endless response: %s', (name) => {
   it.each([
     ['an answer', [200, type(name)]],
     ['a file', [200, 'application/octet-stream']],
     ['a refusal', [502, 'application/problem+json']],
-  ] as const)('is lost: %s', async (_what, head) => {
+  ] as const)('is cut off while it sends %s', async (_what, head) => {
     const flooded = Promise.withResolvers<number>()
     const client = await answering((response) => flooded.resolve(flood(response, head)))
 
     await expect(USES[name]!(client)).rejects.toBeInstanceOf(SandboxError)
     await client.close()
-    // What lay in the buffers of both sides is sent as well.
+    // The buffers of both sides are sent as well.
     expect(await flooded.promise).toBeLessThan(MAX_ANSWER_BYTES + 33_554_432)
   })
 })
@@ -135,7 +135,7 @@ it.each<[string, (response: ServerResponse) => void, (client: AgentHostClient) =
         .write(`data: ${JSON.stringify({ sequence: 1, ...strangeKeys })}\n\n`),
     (client) => Array.fromAsync(client.events(0, soon())),
   ],
-])('says little of a long %s that makes no sense', async (_what, answer, use) => {
+])('reports a long malformed %s in a short error', async (_what, answer, use) => {
   const client = await answering(answer)
 
   const failure = await use(client).catch((error: SandboxError) => error)
@@ -143,7 +143,7 @@ it.each<[string, (response: ServerResponse) => void, (client: AgentHostClient) =
   expect(inspect(failure, { depth: null, maxStringLength: null }).length).toBeLessThan(5000)
 })
 
-it('takes a listing as long as one may be', async () => {
+it('accepts a listing of the maximum size', async () => {
   const path = '\u0001'.repeat(FILE_LIMITS.maxPathBytes)
   const entry = { path, type: 'file', size: 1, mtimeMs: 0, mode: 0o644 }
   const answer = JSON.stringify({ ok: true, entries: Array(FILE_LIMITS.listPage).fill(entry) })
@@ -161,13 +161,13 @@ const problem = (code: string, status: number) => (response: ServerResponse) =>
     .writeHead(status, { 'content-type': 'application/problem+json' })
     .end(JSON.stringify({ title: 'Error', status, code, detail: 'its words' }))
 
-it('tells a refused turn by the code of the refusal', async () => {
+it('reports a refused turn with the code of the refusal', async () => {
   const client = await answering(problem('not_configured', 503))
 
   await expect(USES['start a turn']!(client)).rejects.toMatchObject({ code: 'not_configured' })
 })
 
-it('tells a toolbox that was lost in the setup as that, and another failure as its refusal', async () => {
+it('reports a toolbox that was lost during the setup as sandbox_lost, and any other failure as configure_rejected', async () => {
   const lost = await answering(problem('sandbox_lost', 422))
   const failed = await answering(problem('configure_failed', 422))
 
@@ -175,13 +175,13 @@ it('tells a toolbox that was lost in the setup as that, and another failure as i
   await expect(USES['configure']!(failed)).rejects.toMatchObject({ code: 'configure_rejected' })
 })
 
-it('takes a 409 that names no run for senseless', async () => {
+it('fails with sandbox_lost on a 409 that names no run', async () => {
   const client = await answering(problem('conflict', 409))
 
   await expect(USES['configure']!(client)).rejects.toMatchObject({ code: 'sandbox_lost' })
 })
 
-it('tells a turn whose answer is of another form as not taken', async () => {
+it('fails with agent_failed if the response to a turn has another format', async () => {
   const client = await answering((response) =>
     response.writeHead(200, { 'content-type': 'text/plain' }).end('hello'),
   )
@@ -190,29 +190,32 @@ it('tells a turn whose answer is of another form as not taken', async () => {
 })
 
 it.each([
-  ['is no JSON', 'x\ndata: {"level":"info","msg":"forged"}'],
-  ['is none of A2A', '{"task":{"history":[null]}}'],
-  ['is an error without form', 'x', 'error'],
-])('writes nothing of an answer to a turn that %s', async (_what, data, event = 'message') => {
-  const said = vi.spyOn(console, 'error').mockImplementation(() => undefined)
-  onTestFinished(() => said.mockRestore())
-  const client = await answering((response) =>
-    response
-      .writeHead(200, { 'content-type': 'text/event-stream' })
-      .end(`event: ${event}\ndata: ${data}\n\n`),
-  )
+  ['is not JSON', 'x\ndata: {"level":"info","msg":"forged"}'],
+  ['is not A2A', '{"task":{"history":[null]}}'],
+  ['is an error that is not JSON', 'x', 'error'],
+])(
+  'writes nothing to standard error if the response to a turn %s',
+  async (_what, data, event = 'message') => {
+    const said = vi.spyOn(console, 'error').mockImplementation(() => undefined)
+    onTestFinished(() => said.mockRestore())
+    const client = await answering((response) =>
+      response
+        .writeHead(200, { 'content-type': 'text/event-stream' })
+        .end(`event: ${event}\ndata: ${data}\n\n`),
+    )
 
-  await expect(USES['start a turn']!(client)).rejects.toMatchObject({ code: 'sandbox_lost' })
-  expect(said).not.toHaveBeenCalled()
-})
+    await expect(USES['start a turn']!(client)).rejects.toMatchObject({ code: 'sandbox_lost' })
+    expect(said).not.toHaveBeenCalled()
+  },
+)
 
-it('tells a deadline of ours as one', async () => {
+it('reports a timeout of the client as deadline_exceeded', async () => {
   const client = await answering(() => undefined)
 
   await expect(client.health(AbortSignal.timeout(50))).rejects.toMatchObject({ code: 'deadline_exceeded' })
 })
 
-it('leaves a reason of the caller as it is', async () => {
+it('throws the abort reason of the caller unchanged', async () => {
   const client = await answering(() => undefined)
   const reason = new Error('the caller left')
 
@@ -229,18 +232,18 @@ describe.each([
   ['refuses', { baseUrl: 'http://127.0.0.1:1023', guard: trustful }, 'connect ECONNREFUSED'],
   ['is not there', { socketPath: '/nowhere/agent-host.sock' }, 'connect ENOENT'],
 ])('a sandbox whose address %s', (_how, address, said) => {
-  it('is told without it, and the cause has it', async () => {
+  it('is reported without the address, which only the cause contains', async () => {
     const client = createAgentHostClient(address, 'bearer')
     onTestFinished(() => client.close())
 
     const error = await client.health(soon()).catch((thrown: unknown) => thrown)
 
-    expect(error).toMatchObject({ code: 'sandbox_lost', message: `the AgentHost does not respond: ${said}` })
+    expect(error).toMatchObject({ code: 'sandbox_lost', message: `AgentHost cannot be reached: ${said}` })
     expect(inspect(error)).toMatch(/127\.0\.0\.1:1023|\/nowhere\//)
   })
 })
 
-it('tells a connection that took too long without the address', async () => {
+it('reports a connection timeout without the address', async () => {
   const client = await answering((response) => response.end('{}'), TIMED_OUT)
 
   const error = await client.health(soon()).catch((thrown: unknown) => thrown)

@@ -16,7 +16,7 @@ const frame = (sequence: number) => {
 }
 const SAID: HostEnvelope['event'] = { type: 'agent.message', data: { messageId: 'm', text: 'x' } }
 
-/** A stream whose far end says what the test tells it to, and a reader of it. */
+/** An event stream that the test writes, and a reader of it. */
 async function aStream() {
   const opened = Promise.withResolvers<ServerResponse>()
   const server = createServer((_request, response) => {
@@ -42,7 +42,7 @@ afterEach(() => void vi.useRealTimers())
 
 const turnOfTheLoop = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-it('takes a line without a heartbeat for dead', async () => {
+it('fails with sandbox_lost if no heartbeat arrives', async () => {
   const { events } = await aStream()
   const next = events.next()
   next.catch(() => undefined)
@@ -56,7 +56,7 @@ it('takes a line without a heartbeat for dead', async () => {
   })
 })
 
-it('stays on a line that says nothing but heartbeats', async () => {
+it('keeps a stream that has only heartbeats', async () => {
   const { events, far } = await aStream()
   const next = events.next()
 
@@ -70,7 +70,7 @@ it('stays on a line that says nothing but heartbeats', async () => {
   await expect(next).resolves.toMatchObject({ value: { sequence: 2 } })
 })
 
-it('does not count the time for which its own reader is busy', async () => {
+it('does not count the time in which the consumer is busy', async () => {
   const { events, far } = await aStream()
 
   await vi.advanceTimersByTimeAsync(10 * SILENCE_MS)

@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { AgentConfig, ConfigureRequestInput, PlanStep } from '../../contracts/configure.ts'
+import type { AgentConfig, PlanStep } from '../../contracts/agents.ts'
+import type { ConfigureRequestInput } from '../../contracts/configure.ts'
 import { conversationOf } from '../agents/suspended-turns.ts'
 import { turnEnded } from './process-rig.ts'
 import {

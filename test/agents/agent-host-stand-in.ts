@@ -1,6 +1,6 @@
-import { createAgent } from '../../runtime/agents/create-agent.ts'
+import { createAgent } from '../../runtime/agents/registry.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
-import { UNHURRIED } from './unhurried.ts'
+import { GENEROUS_LIMITS } from './generous-limits.ts'
 
 /** A program that opens an agent and runs a turn. Tests kill it to check that no process is left. */
 const [baseUrl = '', stateDir = ''] = process.argv.slice(2)
@@ -13,7 +13,7 @@ const agent = await createAgent(
     fetchToken: async () => undefined,
     generation: 1,
     stateDir,
-    limits: UNHURRIED,
+    limits: GENEROUS_LIMITS,
     log: silentLog,
   },
 )

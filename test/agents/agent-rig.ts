@@ -2,18 +2,18 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-import type { AgentConfig } from '../../contracts/configure.ts'
+import type { AgentConfig } from '../../contracts/agents.ts'
 import type { HostEvent } from '../../contracts/events.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
 import type { ToolOutcome } from '../../contracts/tools.ts'
 import type { AgentDeps, AgentSession, CallError, TurnResult } from '../../runtime/agents/agent.ts'
-import { createAgent } from '../../runtime/agents/create-agent.ts'
+import { createAgent } from '../../runtime/agents/registry.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import type { ToolCall, ToolDefinition } from '../../runtime/tools/tool.ts'
 import { createToolRegistry } from '../../runtime/tools/tool-registry.ts'
 import { MemoryToolbox } from '../fakes/memory-toolbox.ts'
 import { type ModelServer, startModelServer } from '../fakes/model-server.ts'
-import { UNHURRIED } from './unhurried.ts'
+import { GENEROUS_LIMITS } from './generous-limits.ts'
 
 /** Tool definitions of a run with a shell, which every agent gets. */
 export const definitions = (): readonly ToolDefinition[] =>
@@ -55,7 +55,7 @@ export async function anAgent(config: AgentConfig, deps: Partial<AgentDeps> = {}
     fetchToken: async () => 'secret-key-of-the-endpoint',
     generation: 1,
     stateDir: await aStateDir(),
-    limits: UNHURRIED,
+    limits: GENEROUS_LIMITS,
     log: silentLog,
     ...deps,
     rejectCall: async (call, error) => {

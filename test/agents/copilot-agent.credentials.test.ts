@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from 'vitest'
-import type { AgentConfig } from '../../contracts/configure.ts'
+import type { AgentConfig } from '../../contracts/agents.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { startCopilotService } from '../fakes/copilot-service.ts'
 import { textOf } from '../fakes/model-server.ts'

@@ -6,7 +6,7 @@ import { type ModelReply, textOf } from '../fakes/model-server.ts'
 import { until } from '../helpers/until.ts'
 import { aModel, anAgent, aStateDir, endpoint, ok, runTurn } from './agent-rig.ts'
 import { childPids } from './children.ts'
-import { UNHURRIED } from './unhurried.ts'
+import { GENEROUS_LIMITS } from './generous-limits.ts'
 
 /** Longer than the fake model needs to answer on a busy machine. */
 const IDLE_MS = 8_000
@@ -45,7 +45,7 @@ describe('a model that does not answer', () => {
 
   it('fails the turn if nothing arrives within the idle time, and the next turn works', async () => {
     const server = await aModel((_request, index) => (index === 0 ? { hang: true } : { text: 'awake' }))
-    const { agent } = await anAgent(endpoint(server), { limits: { ...UNHURRIED, idleMs: IDLE_MS } })
+    const { agent } = await anAgent(endpoint(server), { limits: { ...GENEROUS_LIMITS, idleMs: IDLE_MS } })
 
     const silent = await runTurn(agent)
     const next = await runTurn(agent)
@@ -56,7 +56,7 @@ describe('a model that does not answer', () => {
 
   it('fails a turn that exceeds the maximum duration', async () => {
     const server = await aModel(() => ({ text: 'word '.repeat(1000), pauseMs: 20 }))
-    const { agent } = await anAgent(endpoint(server), { limits: { ...UNHURRIED, turnMs: 500 } })
+    const { agent } = await anAgent(endpoint(server), { limits: { ...GENEROUS_LIMITS, turnMs: 500 } })
 
     const { result } = await runTurn(agent)
 
@@ -72,7 +72,7 @@ describe('a slow tool call', () => {
         : { text: 'thanks' },
     )
     const { agent } = await anAgent(endpoint(server), {
-      limits: { ...UNHURRIED, idleMs: IDLE_MS },
+      limits: { ...GENEROUS_LIMITS, idleMs: IDLE_MS },
       callTool: () => new Promise((resolve) => setTimeout(() => resolve(ok('the second')), 2 * IDLE_MS)),
     })
 
@@ -124,7 +124,7 @@ describe('cancelling a turn', () => {
   it('kills a runtime that does not stop, and the session continues in another process', async () => {
     const before = await childPids()
     const server = await aModel((_request, index) => (index === 0 ? { hang: true } : { text: 'here I am' }))
-    const { agent } = await anAgent(endpoint(server), { limits: { ...UNHURRIED, cancelMs: 300 } })
+    const { agent } = await anAgent(endpoint(server), { limits: { ...GENEROUS_LIMITS, cancelMs: 300 } })
     const [pid = -1] = (await childPids()).filter((child) => !before.includes(child))
     const cancel = new AbortController()
     const turn = runTurn(agent, 'begin', cancel.signal)
@@ -195,9 +195,9 @@ describe('an agent runtime that dies', () => {
   })
 
   it.each([
-    ['ends at once', '#!/bin/sh\nexit 3\n', UNHURRIED.startMs],
+    ['ends at once', '#!/bin/sh\nexit 3\n', GENEROUS_LIMITS.startMs],
     ['never writes anything', '#!/bin/sh\nexec sleep 60\n', 300],
-    ['ends in the middle of a message', '#!/bin/sh\nhead -c 100\nexit 3\n', UNHURRIED.startMs],
+    ['ends in the middle of a message', '#!/bin/sh\nhead -c 100\nexit 3\n', GENEROUS_LIMITS.startMs],
   ])('fails the setup if it %s, and leaves no process', async (_what, script, startMs) => {
     const before = await childPids()
     const stateDir = await aStateDir()
@@ -206,7 +206,7 @@ describe('an agent runtime that dies', () => {
 
     const opening = anAgent(
       { kind: 'openaiCompatible', model: { name: 'm', baseUrl: 'http://127.0.0.1:9/v1' } },
-      { stateDir, limits: { ...UNHURRIED, startMs }, runtimeEnv: { COPILOT_CLI_PATH: program } },
+      { stateDir, limits: { ...GENEROUS_LIMITS, startMs }, runtimeEnv: { COPILOT_CLI_PATH: program } },
     )
 
     await expect(opening).rejects.toMatchObject({ code: 'configure_failed' })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Plan } from '../../contracts/configure.ts'
+import type { Plan } from '../../contracts/agents.ts'
 import { until } from '../helpers/until.ts'
 import { anAgent, ok, runTurn, streamed } from './agent-rig.ts'
 import { restore, startTurn, suspend } from './suspended-turns.ts'

@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest'
-import type { AgentConfig } from '../../contracts/configure.ts'
+import type { AgentConfig } from '../../contracts/agents.ts'
 import type { HostEvent } from '../../contracts/events.ts'
 import type { ToolOutcome } from '../../contracts/tools.ts'
 import type { AgentDeps, AgentSession, SessionFiles, TurnResult } from '../../runtime/agents/agent.ts'

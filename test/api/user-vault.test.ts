@@ -2,9 +2,9 @@ import { createHmac, randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { UserSecretName } from '../../contracts/secrets.ts'
+import { resolveAgent } from '../../runtime/agents/registry.ts'
 import { readConfig } from '../../runtime/api/config.ts'
 import { userSecretName } from '../../runtime/api/keys/user-secret-name.ts'
-import { resolveAgent } from '../../runtime/api/runs/launch/agent-config.ts'
 
 const KEY = new Uint8Array(32).fill(7)
 const COPILOT = { kind: 'copilot', model: 'gpt' } as const

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { EXIT } from '../../cli/exit-status.ts'
 import { buildProgram } from '../../cli/program.ts'
 import { createTerminal } from '../../cli/terminal/terminal.ts'
-import { Plan } from '../../contracts/configure.ts'
+import { Plan } from '../../contracts/agents.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const read = (file: string) => readFile(join(ROOT, file), 'utf8')

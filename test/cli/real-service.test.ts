@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type ServiceProcess, spawnService } from '../../cli/service/spawn-service.ts'
-import type { PlanStep } from '../../contracts/configure.ts'
+import type { PlanStep } from '../../contracts/agents.ts'
 import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
 import { runCli, startAtTerminal, startCli, until, untilQuiet } from './run-cli.ts'
 

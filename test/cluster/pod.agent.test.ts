@@ -1,7 +1,7 @@
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { AgentConfig, PlanStep } from '../../contracts/configure.ts'
+import type { AgentConfig, PlanStep } from '../../contracts/agents.ts'
 import type { HostEnvelope } from '../../contracts/events.ts'
 import { turnEnded } from '../agent-host/process-rig.ts'
 import { definitions } from '../agents/agent-rig.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { PlanStep } from '../../contracts/configure.ts'
+import type { PlanStep } from '../../contracts/agents.ts'
 import type { RunEvent } from '../../contracts/events.ts'
 import { waitUntil } from '../../devcluster/host/wait-until.ts'
 import { describeWith } from './helpers/features.ts'

@@ -1,6 +1,6 @@
 import { expect, inject, it } from 'vitest'
+import type { PlanStep } from '../../contracts/agents.ts'
 import { CLAIM } from '../../contracts/claim.ts'
-import type { PlanStep } from '../../contracts/configure.ts'
 import type { RunEvent } from '../../contracts/events.ts'
 import { createAuditLog } from '../../devcluster/client/audit-log.ts'
 import { describeWith, type Feature } from './helpers/features.ts'

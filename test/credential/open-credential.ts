@@ -1,4 +1,5 @@
-import type { AgentConfig, Credential } from '../../contracts/configure.ts'
+import type { AgentConfig } from '../../contracts/agents.ts'
+import type { Credential } from '../../contracts/configure.ts'
 import { openRunCredential } from '../../runtime/agent-host/credential/run-credential.ts'
 import { createLog } from '../../runtime/kit/log.ts'
 import { type Azure, aSecretName } from './azure-rig.ts'

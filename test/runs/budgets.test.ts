@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { PlanStep } from '../../contracts/configure.ts'
+import type { PlanStep } from '../../contracts/agents.ts'
 import { type ModelServer, startModelServer } from '../fakes/model-server.ts'
 import { alice, aRun, dataOf, follow, shell, startService, tool } from './service-rig.ts'
 

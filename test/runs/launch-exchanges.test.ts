@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { StartRun } from '../../contracts/api.ts'
 import { A2A, AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
-import { ANSWER_TIMEOUT_MS } from '../../runtime/agent-host-client/new-connection.ts'
+import { ANSWER_TIMEOUT_MS } from '../../runtime/agent-host-client/verified-connections.ts'
 import type { Transaction } from '../../runtime/store/store.ts'
 import { startFakeCluster } from '../fakes/kube/fake-cluster.ts'
 import type { Stored } from '../fakes/kube/object-store.ts'
@@ -87,12 +87,15 @@ it('knows which shell runs commands in a pod as soon as the run has begun', asyn
   expect(await shell()).toBe('bash')
 })
 
-/** Paths of the requests that this process has sent, from undici's diagnostics channel. */
+/**
+ * Paths of the requests that this process has passed to a connection, from undici's diagnostics channel. undici writes a
+ * request on a connection that was used before in the next turn of the event loop.
+ */
 function sentFromHere(): readonly string[] {
   const sent: string[] = []
   const note = (message: unknown) => void sent.push((message as { request: { path: string } }).request.path)
-  subscribe('undici:client:sendHeaders', note)
-  onTestFinished(() => void unsubscribe('undici:client:sendHeaders', note))
+  subscribe('undici:request:create', note)
+  onTestFinished(() => void unsubscribe('undici:request:create', note))
   return sent
 }
 
@@ -104,7 +107,7 @@ it('has sent the turn and asked for its events before it commits that the run ha
   const noting = (tx: Transaction): Transaction => ({
     ...tx,
     changeRunState: (id, move, facts) => {
-      if (move.to === 'running') before = sent.slice(sent.indexOf(configure) + 1)
+      if (move.to === 'running') before = sent.filter((path) => path === TURN || path === events)
       return tx.changeRunState(id, move, facts)
     },
   })

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
-import type { AgentConfig, PlanStep } from '../../contracts/configure.ts'
+import type { AgentConfig, PlanStep } from '../../contracts/agents.ts'
 import type { HostEnvelope } from '../../contracts/events.ts'
 import { ExecRequest } from '../../contracts/exec.ts'
 import { createAgentHostClient } from '../../runtime/agent-host-client/client.ts'

@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite'
 import pg from 'pg'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import type { PlanStep } from '../../contracts/configure.ts'
+import type { PlanStep } from '../../contracts/agents.ts'
 import { delay } from '../../runtime/kit/deadline.ts'
 import { createDatabase, requestPostgres } from '../helpers/postgres.ts'
 import { until } from '../helpers/until.ts'

@@ -1,4 +1,6 @@
-import type { AgentConfig, ConfigureRequest, Credential } from '../../../contracts/configure.ts'
+import type { AgentConfig } from '../../../contracts/agents.ts'
+import type { ConfigureRequest, Credential } from '../../../contracts/configure.ts'
+import { azureResourceOf } from '../../agents/registry.ts'
 import { type Held, HeldCredential } from '../../azure/held-credential.ts'
 import { retryWithin } from '../../azure/retry-within.ts'
 import { SandboxError } from '../../kit/errors.ts'
@@ -9,7 +11,7 @@ import type { AzureSettings } from './azure-settings.ts'
 const READ_BUDGET_MS = 10_000
 
 /** The OAuth scope of Azure AI tokens. */
-const FOUNDRY_SCOPE = 'https://cognitiveservices.azure.com/.default'
+const AZURE_AI_SCOPE = 'https://cognitiveservices.azure.com/.default'
 
 export interface RunCredential {
   /** The current value; undefined if the run has no credential. */
@@ -43,8 +45,9 @@ export async function openRunCredential(
 type Reader = () => Promise<Held>
 
 function readerOf(credential: Credential, agent: AgentConfig, deps: RunCredentialDeps): Reader | undefined {
-  if (agent.kind === 'foundry' && credential.kind !== 'none') {
-    const message = 'an agent of kind foundry uses the identity of its pod, and no other credential'
+  const azureResource = azureResourceOf(agent)
+  if (azureResource !== undefined && credential.kind !== 'none') {
+    const message = `an agent of kind ${agent.kind} uses the identity of its pod, and no other credential`
     throw new SandboxError('configure_failed', message)
   }
   switch (credential.kind) {
@@ -53,7 +56,7 @@ function readerOf(credential: Credential, agent: AgentConfig, deps: RunCredentia
     case 'keyVault':
       return secretReader(credential.secretName, deps)
     case 'none':
-      return agent.kind === 'foundry' ? foundryReader(agent.model.baseUrl, deps) : undefined
+      return azureResource === undefined ? undefined : azureTokenReader(azureResource, deps)
   }
 }
 
@@ -66,7 +69,7 @@ function secretReader(name: string, { azure, budgetMs = READ_BUDGET_MS }: RunCre
   }
 }
 
-function foundryReader(baseUrl: string, { azure, budgetMs = READ_BUDGET_MS }: RunCredentialDeps): Reader {
+function azureTokenReader(baseUrl: string, { azure, budgetMs = READ_BUDGET_MS }: RunCredentialDeps): Reader {
   if (azure?.foundryUrl === undefined) throw unconfigured('an Azure AI resource')
   if (new URL(baseUrl).origin !== azure.foundryUrl) {
     throw new SandboxError(
@@ -77,7 +80,7 @@ function foundryReader(baseUrl: string, { azure, budgetMs = READ_BUDGET_MS }: Ru
   const { identity } = azure
   return async () => {
     const { readAccessToken } = await loadClients()
-    return retryWithin(budgetMs, (signal) => readAccessToken(identity, FOUNDRY_SCOPE, signal))
+    return retryWithin(budgetMs, (signal) => readAccessToken(identity, AZURE_AI_SCOPE, signal))
   }
 }
 

@@ -53,7 +53,7 @@ interface Sending {
   readonly answered: Promise<ArchiveOutcome>
 }
 
-/** Sends until the source ends or the runner answers. The runner answers early if it rejects an entry. */
+/** Sends until the source ends or the runner responds. The runner responds early if it rejects an entry. */
 async function sendAll(source: AsyncIterable<Uint8Array>, sending: Sending): Promise<void> {
   const iterator = source[Symbol.asyncIterator]()
   const early = sending.answered.then(() => undefined)
@@ -61,13 +61,13 @@ async function sendAll(source: AsyncIterable<Uint8Array>, sending: Sending): Pro
     const next = await Promise.race([iterator.next(), early])
     if (next?.done) return sending.connection.send({ type: 'end', id: sending.id })
     if (next && (await sendPieces(next.value, sending))) continue
-    // Not awaited: a source that is blocked would delay the answer.
+    // Not awaited: a source that is blocked would delay the response.
     void iterator.return?.()
     return
   }
 }
 
-/** Returns false once the runner has answered. */
+/** Returns false once the runner has responded. */
 async function sendPieces(bytes: Uint8Array, { connection, id, window }: Sending): Promise<boolean> {
   for (let at = 0; at < bytes.length; at += RUNNER_FRAME.maxChunkBytes) {
     const piece = bytes.subarray(at, at + RUNNER_FRAME.maxChunkBytes)
@@ -77,7 +77,7 @@ async function sendPieces(bytes: Uint8Array, { connection, id, window }: Sending
   return true
 }
 
-/** Receives the workspace as a tar stream. If the consumer stops early, the runner is told to stop. */
+/** Receives the workspace as a tar stream. If the consumer stops early, the runner gets a `kill`. */
 export async function* tarOutCall(
   connection: HostConnection,
   signal?: AbortSignal,

@@ -9,7 +9,7 @@ import { present } from '../../kit/present.ts'
 import type { AgentDeps, AgentSession, SessionFiles, Turn, TurnResult } from '../agent.ts'
 import { decodeMeta, encodeMeta } from '../session-meta.ts'
 import { ANSWER_STOPPED, ANSWERS_TOO_LONG } from './answer-limit.ts'
-import { type CopilotConfig, credentialOf, modelOf } from './model-config.ts'
+import { type CopilotConfig, credentialOf } from './model-config.ts'
 import { failed, onlyUnusable } from './model-failure.ts'
 import { type RuntimeProcess, startRuntime } from './runtime-process.ts'
 import { type SdkCall, sessionConfig, toSdkResult } from './session-config.ts'
@@ -93,7 +93,7 @@ class CopilotAgent implements AgentSession {
    */
   async open(): Promise<CopilotSession> {
     if (this.#isClosed) throw new SandboxError('run_ended', 'the agent is closed')
-    const model = await modelOf(this.#config, this.#deps.fetchToken)
+    const model = await this.#config.open()
     const credential = credentialOf(model)
     const live = this.#live
     if (live && !live.runtime.hasExited() && live.credential === credential) return live.session

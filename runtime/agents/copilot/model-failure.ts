@@ -14,20 +14,17 @@ const MAX_SERVER_WORDS = 2_000
 export const failed = (code: Failed['code'], message: string): Failed => ({ state: 'failed', code, message })
 
 /** Describes why a model request failed, and what to do. */
-export function toFailure(error: SessionErrorData, config: CopilotConfig): Failed {
+export function toFailure(error: SessionErrorData, { name, server, credential }: CopilotConfig): Failed {
   const said = error.message.slice(0, MAX_SERVER_WORDS)
-  const words = WORDS[config.kind]
-  const server = config.kind === 'copilot' ? 'GitHub Copilot' : `The model server at ${config.model.baseUrl}`
   const status = error.statusCode === undefined ? '' : ` (HTTP ${error.statusCode})`
   if (isOf(QUOTA, error)) {
     return failed('agent_quota_exceeded', `${server} reports that the quota is used up${status}: ${said}`)
   }
   if (isOf(CREDENTIAL, error)) {
-    return failed('agent_failed', `${server} refused the credential${status}: check ${words.credential}`)
+    return failed('agent_failed', `${server} refused the credential${status}: check ${credential}`)
   }
   if (error.statusCode === 404) {
-    const model = config.kind === 'copilot' ? config.model : config.model.name
-    return failed('agent_failed', `${server} has no model "${model}" at this address${status}`)
+    return failed('agent_failed', `${server} has no model "${name}" at this address${status}`)
   }
   return failed('agent_failed', `${server} sent no usable response${status}: ${said}`)
 }
@@ -56,12 +53,6 @@ export const onlyUnusable = (answers: number, last: { readonly tool: string }): 
     'ended_without_outcome',
     `The model made only calls that cannot be carried out in ${answers} answers in a row; the last one was to "${last.tool}". Use a model that supports tool calls.`,
   )
-
-const WORDS = {
-  copilot: { credential: 'the GitHub token' },
-  openaiCompatible: { credential: 'the API key of this endpoint' },
-  foundry: { credential: 'the role of the Azure identity on this resource' },
-} as const
 
 const isOf = (family: { types: string[]; statuses: number[] }, error: SessionErrorData): boolean =>
   family.types.includes(error.errorType) || family.statuses.includes(error.statusCode ?? 0)

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import type { Plan, PlanStep } from '../../../contracts/configure.ts'
+import type { Plan, PlanStep } from '../../../contracts/agents.ts'
 import { delay } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'

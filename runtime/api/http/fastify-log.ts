@@ -2,8 +2,8 @@ import { type FastifyBaseLogger, type FastifyRequest, LogController } from 'fast
 import { errnoOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 
-/** Fastify's lines about each request are off, ours say more; answers that broke off are told all the same. */
-export class BrokenAnswersOnly extends LogController {
+/** Turns off Fastify's own lines per request, because `logRequests` writes them. Responses that fail are still logged. */
+export class ResponseErrorsOnly extends LogController {
   readonly #log: Log
 
   constructor(log: Log) {
@@ -12,9 +12,9 @@ export class BrokenAnswersOnly extends LogController {
   }
 
   override streamError(error: unknown, request: FastifyRequest): void {
-    // The reader left: the ordinary end of a stream that is followed.
+    // The client closed the connection, which is how it stops following a stream.
     if (errnoOf(error) === 'ERR_STREAM_PREMATURE_CLOSE') return
-    this.#log.warn('a response was cut off', {
+    this.#log.warn('a response could not be sent completely', {
       requestId: request.id,
       route: request.routeOptions.url,
       error,
@@ -22,7 +22,7 @@ export class BrokenAnswersOnly extends LogController {
   }
 }
 
-/** Our log in the form in which Fastify speaks of broken connections and failed hooks. */
+/** Adapts our log to Fastify, which logs broken connections and failed hooks. */
 export function toFastifyLog(log: Log): FastifyBaseLogger {
   const at =
     (level: 'debug' | 'info' | 'warn' | 'error') =>
@@ -37,7 +37,7 @@ export function toFastifyLog(log: Log): FastifyBaseLogger {
     fatal: error,
     error,
     warn: at('warn'),
-    // At this level Fastify says where it listens, which the service tells in its own words.
+    // Fastify logs its address at this level. The service prints it itself.
     info: debug,
     debug,
     trace: () => undefined,
@@ -46,7 +46,7 @@ export function toFastifyLog(log: Log): FastifyBaseLogger {
   }
 }
 
-/** Of a request only its id: its headers carry the key. */
+/** Logs only the id of a request, because its headers contain the API key. */
 function fieldsOf(subject: unknown): Record<string, unknown> {
   if (typeof subject !== 'object' || subject === null) return { subject }
   if (subject instanceof Error) return { error: subject }

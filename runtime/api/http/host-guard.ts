@@ -59,5 +59,5 @@ const foreignHost = (host: string | undefined): SandboxError =>
     'forbidden',
     host === undefined
       ? 'Requests must have a `Host` header.'
-      : `This service does not accept the host name ${JSON.stringify(host)}. Its operator can add it to AGENTWEAVER_ALLOWED_HOSTS.`,
+      : `This service does not accept requests for the host name ${JSON.stringify(host)}. Its operator can add it to AGENTWEAVER_ALLOWED_HOSTS.`,
   )

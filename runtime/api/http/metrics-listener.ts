@@ -6,7 +6,7 @@ import { refuseForeignHosts } from './host-guard.ts'
 
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
-/** Figures for Prometheus at a port of their own, so that who may scrape need not reach the API. */
+/** Serves the metrics on a separate port, so that the Prometheus server does not need access to the API. */
 export async function serveMetrics(
   service: Pick<RunService, 'metrics'>,
   {

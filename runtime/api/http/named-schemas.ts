@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { Plan, PlanStep, RequestedAgent } from '../../../contracts/agents.ts'
 import {
   AnswerQuestion,
   Approval,
@@ -14,7 +15,6 @@ import {
   Health,
   Labels,
   Readiness,
-  RequestedAgent,
   Run,
   RunPage,
   RunState,
@@ -28,7 +28,6 @@ import {
 import { AuditChain, AuditEntry, AuditPage, AuditVerification } from '../../../contracts/audit.ts'
 import { BackendName } from '../../../contracts/backends.ts'
 import { Budgets, BudgetUses } from '../../../contracts/budgets.ts'
-import { Plan, PlanStep } from '../../../contracts/configure.ts'
 import { ErrorCode, Problem } from '../../../contracts/errors.ts'
 import { RunEnvelope, RunEvent } from '../../../contracts/events.ts'
 import {

@@ -17,8 +17,8 @@ function base32(bytes: Uint8Array): string {
 }
 
 /**
- * Name of a user's token in the user-token vault. Without the name key, nobody can derive the name from the user or the
- * user from the name. A process that knows the name can read the token.
+ * Name of a user's token in the user-token vault. Without the name key, the name cannot be derived from the user, nor
+ * the user from the name. A process that knows the name can read the token.
  */
 export const userSecretName = (nameKey: Uint8Array, userId: string): string =>
   USER_SECRET_PREFIX + base32(createHmac('sha256', nameKey).update(userId, 'utf8').digest())

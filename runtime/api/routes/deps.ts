@@ -2,7 +2,7 @@ import type { Once } from '../http/idempotency.ts'
 import type { OpenStreams } from '../http/sse.ts'
 import type { RunService } from '../runs/service.ts'
 
-/** What the routes are made of. */
+/** Dependencies of every group of routes. */
 export interface RouteDeps {
   readonly service: RunService
   readonly once: Once

@@ -1,5 +1,6 @@
 import type { Isolation } from '../../../contracts/exec.ts'
 import type { Decision, SandboxSettings } from '../../../contracts/policy.ts'
+import type { ModelSettings } from '../../agents/kind.ts'
 import type { Log } from '../../kit/log.ts'
 import type { SandboxProvider } from '../../sandboxes/provider.ts'
 import type { Store } from '../../store/store.ts'
@@ -26,15 +27,6 @@ export type ControlGovernance = {
   readonly forRun: (settings: SandboxSettings) => RunGovernance
 }
 
-/** Where models live; the operator's, never the caller's. */
-export type ModelConfig = {
-  readonly openaiBaseUrl?: string
-  readonly openaiApiKey?: string
-  readonly copilotToken?: string
-  /** The name of an owner's token in the vault of users' tokens, where there is one. */
-  readonly secretNameOf?: (owner: string) => string
-}
-
 export type RunLimits = {
   readonly maxRuns: number
   readonly maxRunsPerOwner: number
@@ -55,7 +47,7 @@ export type RunDeps = {
   readonly provider: SandboxProvider
   readonly keys: DeploymentKeys
   readonly governance: ControlGovernance
-  readonly models: ModelConfig
+  readonly models: ModelSettings
   readonly limits: RunLimits
   /** Where workspaces of kind `path` may lie; real paths. */
   readonly workspaces: WorkspaceBounds

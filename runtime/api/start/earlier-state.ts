@@ -11,7 +11,7 @@ type Console = {
 type Settings = Pick<ApiConfig, 'home' | 'stateDir' | 'isStateDirNamed' | 'readyFormat'>
 
 /**
- * Earlier versions kept their state in `.agentweaver/` of the folder where they ran. Before a new state is created in the
+ * Earlier versions kept their state in `.agentweaver/` of their working directory. Before a new state is created in the
  * user's state folder, a person decides what to do with the old one: by an answer at the terminal, otherwise with one of
  * the commands in the error.
  */

@@ -98,7 +98,7 @@ const outerOf = ({ path }: Opened, opened: readonly Opened[]): Opened | undefine
   opened.find((other) => other.path !== path && isWithin(path, other.path))
 
 /**
- * A folder inside another requested folder needs no mount of its own. A nested mount point would be looked up
+ * A folder inside another requested folder needs no separate mount. A nested mount point would be looked up
  * by path among files that other processes may change, so a nested folder that is reached through a link is
  * rejected.
  */

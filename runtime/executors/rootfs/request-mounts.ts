@@ -33,7 +33,7 @@ export interface MountPlace {
 /** How a command can access a path in the workspace. `pinned` only prevents renaming a folder. */
 type Access = 'denied' | 'read-only' | 'pinned' | Overlay
 
-/** Returns the mounts that a request adds to those of every command. */
+/** Returns the mounts of a request, in addition to the mounts of every command. */
 export async function requestMounts(
   { workspace, hostRoots = [], layout }: MountPlace,
   request: ExecRequest,

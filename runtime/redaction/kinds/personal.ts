@@ -32,7 +32,7 @@ const BEFORE_VERSION = new CharClass(/[A-Za-z0-9_.@^~+=-]/)
 const AFTER_VERSION = new CharClass(/[A-Za-z0-9_+-]/)
 
 /**
- * IPv4 addresses, but not versions. Addresses that identify nobody are kept: loopback, unspecified, broadcast,
+ * IPv4 addresses, but not versions. Addresses that identify no person are kept: loopback, unspecified, broadcast,
  * netmasks, and documentation ranges.
  */
 export const ipv4: Detector = {

@@ -32,7 +32,7 @@ const ENDINGS: readonly (readonly [string, RedactedKind])[] = [
   ['contribsyscom', 'password'],
 ]
 
-/** What a name may be, according to its last two letters. */
+/** The kinds of names that are possible, by the last two letters. */
 const SENSITIVE = 1
 const VALUE = 2
 const TYPE = 4

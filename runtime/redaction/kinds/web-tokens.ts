@@ -10,7 +10,7 @@ const BASE64 = new CharClass(/[A-Za-z0-9+/=_-]/)
 const BLANK = new CharClass(/[ \t]/)
 const ENTRA = new CharClass(/[A-Za-z0-9_.~-]/)
 
-/** A JSON Web Token: three parts, the first two of which are JSON objects in base64url. */
+/** A JSON Web Token: three parts; the first two are JSON objects in base64url. */
 export const jwt: Detector = {
   triggers: [[/e/, /y/, /J/]],
   detect: (reader, at) => {

@@ -17,7 +17,7 @@ class KnownStage implements Stage {
   /** No value begins before this index, but one may extend beyond it. */
   #position = 0
   #given = 0
-  /** End of the current group of overlapping values; 0 if there is none. */
+  /** End of the current group of overlapping values; 0 outside a group. */
   #found = 0
   #isComplete = false
   #output = ''

@@ -1,7 +1,7 @@
 import { HostHealth } from '../../../contracts/host-health.ts'
 import { AGENT_HOST_ROUTES } from '../../../contracts/routes.ts'
 import type { ConnectionGuard, NewConnection } from '../../agent-host-client/connection-guard.ts'
-import { type PreparedConnections, prepareConnections } from '../../agent-host-client/new-connection.ts'
+import { type PreparedConnections, prepareConnections } from '../../agent-host-client/verified-connections.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { AwaitOptions, BoundClaim } from './claims/await-bound.ts'
 import { PodObject, type SandboxObject } from './claims/claim-objects.ts'

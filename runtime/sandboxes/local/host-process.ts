@@ -39,10 +39,10 @@ export type HostProcessOptions = {
   readonly entry?: string | undefined
 }
 
-/** What a later process needs to clean up after this one. */
+/** The data with which a later process cleans up after this one. */
 export type HostHandle = { readonly directory: string; readonly pid: number; readonly startTime: string }
 
-/** One AgentHost process in standby, in a private folder of its own. */
+/** One AgentHost process in standby, in a private folder. */
 export type HostProcess = {
   readonly instanceId: string
   readonly directory: string

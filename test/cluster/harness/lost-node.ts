@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll } from 'vitest'
-import type { PlanStep } from '../../../contracts/configure.ts'
+import type { PlanStep } from '../../../contracts/agents.ts'
 import type { RunEvent } from '../../../contracts/events.ts'
 import { conditionOf } from '../../../devcluster/client/manifests.ts'
 import { type Cluster, startCluster } from '../../../devcluster/cluster.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { AgentConfig, PlanStep } from '../../../contracts/configure.ts'
+import type { AgentConfig, PlanStep } from '../../../contracts/agents.ts'
 import type { CallDecision } from '../../../contracts/decisions.ts'
 import type { HostEnvelope } from '../../../contracts/events.ts'
 import { aConfiguredHost, called, collect, hasFile, never, type Subject, textOf, turnEnded } from './host.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { PlanStep } from '../../../contracts/configure.ts'
+import type { PlanStep } from '../../../contracts/agents.ts'
 import { scripted } from './decisions.ts'
 import { aConfiguredHost, collect, hasFile, never, type Subject, textOf, turnEnded } from './host.ts'
 

@@ -1,17 +1,12 @@
-import type {
-  CreateSandbox,
-  RequestedAgent,
-  Run,
-  StartRun,
-  WorkspaceSource,
-} from '../../../../contracts/api.ts'
+import type { RequestedAgent } from '../../../../contracts/agents.ts'
+import type { CreateSandbox, Run, StartRun, WorkspaceSource } from '../../../../contracts/api.ts'
 import type { SandboxSettings, SandboxSettingsPatch } from '../../../../contracts/policy.ts'
+import { resolveAgent } from '../../../agents/registry.ts'
 import { present } from '../../../kit/present.ts'
 import type { NewRun, RunRow, Transaction } from '../../../store/store.ts'
 import type { RunDeps, RunLimits } from '../deps.ts'
 import { allPlacesTaken, ownPlacesTaken } from '../drive/active-runs.ts'
 import { timeOrderedId } from '../ids.ts'
-import { resolveAgent } from '../launch/agent-config.ts'
 import { firstState } from '../machine/next.ts'
 import { toRun, UNFINISHED } from '../run-view.ts'
 import type { Caller } from '../service.ts'

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
-import type { RequestedAgent } from '../../../../contracts/api.ts'
+import type { RequestedAgent } from '../../../../contracts/agents.ts'
 import { ConfigureRequest, type ConfigureRequestInput } from '../../../../contracts/configure.ts'
 import type { HostSettings, SandboxSettings } from '../../../../contracts/policy.ts'
 import { createAgentHostClient } from '../../../agent-host-client/client.ts'
+import { resolveAgent } from '../../../agents/registry.ts'
 import { present } from '../../../kit/present.ts'
 import type { BoundSandbox, ForeseenSandbox } from '../../../sandboxes/provider.ts'
 import type { RunRow } from '../../../store/store.ts'
@@ -10,7 +11,6 @@ import { runDigestKey, turnToken } from '../../keys/deployment-keys.ts'
 import { signTicket } from '../../keys/ticket.ts'
 import type { RunDeps } from '../deps.ts'
 import type { RunFolder } from '../results/run-folders.ts'
-import { resolveAgent } from './agent-config.ts'
 
 /** How long before its use a ticket is signed at most: half of its life is left for its way. */
 const FRESH_MS = 30_000

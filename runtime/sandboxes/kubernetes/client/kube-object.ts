@@ -39,7 +39,7 @@ export const conditionOf = (
   type: string,
 ): Condition | undefined => conditions?.find((condition) => condition.type === type)
 
-/** The controlling owner; undefined if there is none or more than one. */
+/** The controlling owner; undefined if no owner or more than one is marked as controller. */
 export function controllerOf({ metadata }: KubeObject): OwnerReference | undefined {
   const [only, second] = (metadata.ownerReferences ?? []).filter(({ controller }) => controller === true)
   return second ? undefined : only

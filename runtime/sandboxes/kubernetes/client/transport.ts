@@ -49,7 +49,7 @@ export function createTransport(connection: KubeConnection, options: TransportOp
     connections: MAX_CONNECTIONS,
     keepAliveTimeout: IDLE_MS,
   })
-  // Streams have their own connections, so that they do not use up those of requests.
+  // Streams have their own connections, so that requests do not wait for a connection.
   const streaming = new Agent({
     connect: { ...connection.tls, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS },
     headersTimeout: attemptTimeoutMs,

@@ -22,7 +22,7 @@ export function createPodGuard(keys: IssuerKeys, pinned: PinnedIdentity): Connec
   return {
     async verify(connection) {
       const { status, body } = await connection.get(AGENT_HOST_ROUTES.identity)
-      if (status !== 200) throw refused(`it responds to /identity with ${status}`)
+      if (status !== 200) throw refused(`it responded with ${status} to ${AGENT_HOST_ROUTES.identity}`)
       const claims = await readToken(keys, tokenIn(body))
       const mismatch = differenceOf(claims, pinned)
       if (mismatch !== undefined) throw refused(mismatch)
@@ -34,7 +34,7 @@ function tokenIn(body: string): string {
   try {
     return IdentityReply.parse(JSON.parse(body)).token
   } catch (error) {
-    throw refused('it does not return an identity', error)
+    throw refused('its identity has an unknown format', error)
   }
 }
 
@@ -48,7 +48,7 @@ async function readToken(keys: IssuerKeys, token: string): Promise<z.infer<typeo
 
 function differenceOf(claims: z.infer<typeof PodClaims>, pinned: PinnedIdentity): string | undefined {
   const { namespace, pod, serviceaccount } = claims['kubernetes.io']
-  if ([claims.aud].flat().length !== 1) return 'its token has other audiences too'
+  if ([claims.aud].flat().length !== 1) return 'its token has more than one audience'
   if (namespace !== pinned.namespace) return 'it is in another namespace'
   if (serviceaccount.name !== pinned.serviceAccount) return 'it has another service account'
   if (claims.sub !== `system:serviceaccount:${namespace}:${serviceaccount.name}`)
@@ -59,4 +59,4 @@ function differenceOf(claims: z.infer<typeof PodClaims>, pinned: PinnedIdentity)
 
 /** The message must not contain the token. */
 const refused = (why: string, cause?: unknown) =>
-  new SandboxError('identity_mismatch', `the peer at the pod's address is rejected: ${why}`, { cause })
+  new SandboxError('identity_mismatch', `the server at the pod's address was rejected: ${why}`, { cause })

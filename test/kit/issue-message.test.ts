@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import * as z from 'zod'
-import { issueWords } from '../../runtime/kit/issue-words.ts'
+import { issueMessage } from '../../runtime/kit/issue-message.ts'
 
 const count = z.coerce.number().int().min(1).max(200)
 
@@ -31,7 +31,7 @@ test.each<[what: string, ...wrong: [z.ZodType, unknown, string]]>([
   ],
   ["the schema's own message", z.string().regex(/^x$/, 'must be x'), 'y', 'must be x'],
 ])('%s is described in plain words', (_what, ...[schema, value, expected]) => {
-  const { error } = schema.safeParse(value, { error: issueWords })
+  const { error } = schema.safeParse(value, { error: issueMessage })
 
   expect(error?.issues.map(({ message }) => message)).toEqual([expected])
 })

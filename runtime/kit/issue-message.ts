@@ -6,7 +6,7 @@ type Issue = Parameters<z.core.$ZodErrorMap>[0]
  * Readable messages for zod issues: zod's defaults mention types, patterns and NaN. A schema's own message takes precedence;
  * `undefined` keeps zod's default. Each process sets this with `z.config` in its entry point.
  */
-export function issueWords(issue: Issue): string | undefined {
+export function issueMessage(issue: Issue): string | undefined {
   switch (issue.code) {
     case 'invalid_type':
       return issue.input === undefined ? 'is missing' : typeWords(issue.expected)

@@ -1,0 +1,35 @@
+import type { Credential } from '../../../contracts/configure.ts'
+import { SandboxError } from '../../kit/errors.ts'
+import type { AgentKind, ModelSettings } from '../kind.ts'
+import { charterOf, invalidRequest, requiredModel } from '../requested-model.ts'
+
+/** GitHub's models. */
+export const copilot = {
+  resolve: (request, operator) => ({
+    agent: { kind: 'copilot', model: requiredModel(request), ...charterOf(request) },
+    credential: tokenOf(operator, operator.owner),
+  }),
+  create: async ({ model, charter }, deps) => {
+    const { createCopilotAgent } = await import('./copilot-agent.ts')
+    const open = async () => {
+      const gitHubToken = await deps.fetchToken()
+      if (gitHubToken === undefined) throw absent()
+      // Set on the session. A token of the client would be in the environment of the runtime's process.
+      return { model, gitHubToken }
+    }
+    return createCopilotAgent(
+      { name: model, charter, server: 'GitHub Copilot', credential: 'the GitHub token', open },
+      deps,
+    )
+  },
+} satisfies AgentKind<'copilot'>
+
+/** The owner's own token if there is a vault of user tokens, otherwise the operator's. */
+function tokenOf({ secretNameOf, copilotToken }: ModelSettings, owner: string): Credential {
+  if (secretNameOf) return { kind: 'keyVault', secretName: secretNameOf(owner) }
+  if (copilotToken) return { kind: 'token', token: copilotToken }
+  throw invalidRequest('an agent of kind copilot needs a token: start the service with COPILOT_GITHUB_TOKEN')
+}
+
+const absent = () =>
+  new SandboxError('credential_absent', 'An agent of kind copilot needs the GitHub token of the run owner')

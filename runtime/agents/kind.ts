@@ -1,0 +1,37 @@
+import type { AgentConfig, RequestedAgent } from '../../contracts/agents.ts'
+import type { Credential } from '../../contracts/configure.ts'
+import type { AgentDeps, AgentSession } from './agent.ts'
+
+export type KindName = Exclude<AgentConfig['kind'], 'none'>
+export type ConfigOf<K extends KindName> = Extract<AgentConfig, { kind: K }>
+type RequestOf<K extends KindName> = Extract<RequestedAgent, { kind: K }>
+
+/** The operator's settings for models. A caller cannot choose them. */
+export interface ModelSettings {
+  readonly openaiBaseUrl?: string
+  readonly openaiApiKey?: string
+  readonly copilotToken?: string
+  /** Name of an owner's token in the vault of user tokens; undefined if there is no vault. */
+  readonly secretNameOf?: (owner: string) => string
+}
+
+export interface ResolvedAgent {
+  readonly agent: AgentConfig
+  readonly credential: Credential
+}
+
+/** One kind of agent. Each kind is a folder with such a definition and one line in `registry.ts`. */
+export interface AgentKind<K extends KindName> {
+  /**
+   * Runs in the API: adds the operator's endpoint and credential to a request. Throws `invalid_request` if one is missing.
+   * Undefined for a kind that callers cannot request.
+   */
+  resolve?(request: RequestOf<K>, operator: ModelSettings & { readonly owner: string }): ResolvedAgent
+  /** Runs in AgentHost. Imports an SDK on demand, because it costs a standby AgentHost memory and open files. */
+  create(config: ConfigOf<K>, deps: AgentDeps): Promise<AgentSession>
+  /**
+   * URL of the Azure AI resource for which AgentHost gets tokens with the identity of its pod. A kind with this function
+   * accepts no other credential.
+   */
+  azureResource?(config: ConfigOf<K>): string
+}

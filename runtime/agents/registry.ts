@@ -1,0 +1,44 @@
+import type { AgentConfig, RequestedAgent } from '../../contracts/agents.ts'
+import { SandboxError } from '../kit/errors.ts'
+import type { AgentDeps, AgentSession } from './agent.ts'
+import { copilot } from './copilot/kind.ts'
+import { foundry } from './foundry/kind.ts'
+import type { AgentKind, KindName, ModelSettings, ResolvedAgent } from './kind.ts'
+import { openaiCompatible } from './openai-compatible/kind.ts'
+import { scripted } from './scripted/kind.ts'
+
+type Requestable = RequestedAgent['kind']
+
+/** Every kind of `AgentConfig`. One that callers can request also has `resolve`. */
+type Registry = { readonly [K in KindName]: AgentKind<K> } & {
+  readonly [K in Requestable]: Required<Pick<AgentKind<K>, 'resolve'>>
+}
+
+const KINDS: Registry = { scripted, copilot, openaiCompatible, foundry }
+
+/** Completes a caller's request. A sandbox without an agent needs no credential. */
+export function resolveAgent(
+  request: RequestedAgent | undefined,
+  models: ModelSettings,
+  owner: string,
+): ResolvedAgent {
+  if (request === undefined) return { agent: { kind: 'none' }, credential: { kind: 'none' } }
+  const kind: Required<Pick<AgentKind<Requestable>, 'resolve'>> = KINDS[request.kind]
+  return kind.resolve(request, { ...models, owner })
+}
+
+/** Creates the agent of a run. Throws `configure_failed` or a credential error. */
+export async function createAgent(config: AgentConfig, deps: AgentDeps): Promise<AgentSession> {
+  if (config.kind === 'none') {
+    throw new SandboxError('configure_failed', 'A sandbox of kind none has no agent to create')
+  }
+  const kind: Pick<AgentKind<KindName>, 'create'> = KINDS[config.kind]
+  return kind.create(config, deps)
+}
+
+/** The Azure AI resource that the agent reaches with the identity of its pod; undefined if it uses another credential. */
+export function azureResourceOf(config: AgentConfig): string | undefined {
+  if (config.kind === 'none') return undefined
+  const kind: Pick<AgentKind<KindName>, 'azureResource'> = KINDS[config.kind]
+  return kind.azureResource?.(config)
+}
