@@ -13,7 +13,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { AgentHostEnvInput } from '../contracts/agent-host-env.ts'
-import { bundleServices } from '../scripts/bundle.ts'
+import { bundleServices } from '../tools/bundle.ts'
 import { type Bench, type Figure, figure } from './harness.ts'
 import { BARE_SERVER, cpuMs, residentBytes, type Subject, startSubject } from './subjects/process.ts'
 

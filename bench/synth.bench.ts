@@ -15,7 +15,7 @@ const SUBJECTS = [
   },
   {
     name: 'offline plan',
-    argv: ['infra/plan/main.ts', '--check', '--stack', 'prod'],
+    argv: ['tools/offline-plan/main.ts', '--check', '--stack', 'prod'],
     barMs: 8000,
     note: 'the largest stack, planned without Azure and held against what is committed',
   },

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { parseCidr } from './plans/cidr.ts'
+import { parseCidr } from './model/cidr.ts'
 
 export const Cidr = z
   .string()

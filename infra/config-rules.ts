@@ -1,7 +1,7 @@
 import type { ConfigProblem, PlatformConfig, SliceConfig } from './config-sections.ts'
-import { fitSandboxes, nodeCapacity, vcpusByFamily } from './plans/capacity.ts'
-import { contains, isPrivate, overlaps, parseCidr, type Range } from './plans/cidr.ts'
-import { parseVmSize } from './plans/vm-sizes.ts'
+import { fitSandboxes, nodeCapacity, vcpusByFamily } from './model/capacity.ts'
+import { contains, isPrivate, overlaps, parseCidr, type Range } from './model/cidr.ts'
+import { parseVmSize } from './model/vm-sizes.ts'
 
 type Sections = Partial<PlatformConfig>
 type Rule = (config: Sections) => readonly ConfigProblem[]

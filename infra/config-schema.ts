@@ -10,7 +10,7 @@ import {
   type SliceConfig,
   SliceSections,
 } from './config-sections.ts'
-import { LAYERS } from './plans/layers.ts'
+import { LAYERS } from './model/layers.ts'
 import type { StackText } from './stack-file.ts'
 
 /** Namespace of our keys in a stack file: the name of the project in `Pulumi.yaml`. */

@@ -1,9 +1,9 @@
 import * as z from 'zod'
 import { PreviewSlug } from '../contracts/names.ts'
 import { Cidr, Label, Network, Zones } from './config-network.ts'
-import { LAYERS } from './plans/layers.ts'
-import { fitsAzure } from './plans/naming.ts'
-import { parseVmSize } from './plans/vm-sizes.ts'
+import { LAYERS } from './model/layers.ts'
+import { fitsAzure } from './model/naming.ts'
+import { parseVmSize } from './model/vm-sizes.ts'
 
 /** Regions with three availability zones and the AKS features that the program uses. */
 export const LOCATIONS = [

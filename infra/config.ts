@@ -11,8 +11,8 @@ import {
   type PlatformConfig,
   problemLines,
 } from './config-sections.ts'
-import { type KubeManifest, lockedObjects } from './plans/controller-release.ts'
-import { layerStack } from './plans/layers.ts'
+import { type KubeManifest, lockedObjects } from './model/controller-release.ts'
+import { layerStack } from './model/layers.ts'
 import { RELEASE_FOLDER, ReleaseError, readRelease } from './release/read-release.ts'
 import type { BasePlatform } from './slice/slice.ts'
 import { readStackText } from './stack-file.ts'

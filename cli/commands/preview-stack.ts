@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import * as z from 'zod'
-import { previewSlug, previewStack } from '../../infra/plans/preview-slug.ts'
+import { previewSlug, previewStack } from '../../infra/model/preview-slug.ts'
 import { usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { createPulumi, type Pulumi } from '../preview-stack/pulumi.ts'

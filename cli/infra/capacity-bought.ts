@@ -1,8 +1,8 @@
 import { capacityReport } from '../../charts-src/capacity/capacity-report.ts'
 import type { Environment } from '../../charts-src/environment/schema.ts'
 import type { PlatformConfig } from '../../infra/config-sections.ts'
-import { type Fit, fitSandboxes, nodeCapacity, nodeHours, vcpusByFamily } from '../../infra/plans/capacity.ts'
-import { parseVmSize } from '../../infra/plans/vm-sizes.ts'
+import { type Fit, fitSandboxes, nodeCapacity, nodeHours, vcpusByFamily } from '../../infra/model/capacity.ts'
+import { parseVmSize } from '../../infra/model/vm-sizes.ts'
 
 /**
  * The capacity that a stack file buys: sandboxes, node-hours and vCPUs. It has no prices, because they differ by

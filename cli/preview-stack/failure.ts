@@ -1,4 +1,4 @@
-import { type EngineEvent, findingOf } from '../../infra/plans/engine-events.ts'
+import { type EngineEvent, findingOf } from '../../infra/model/engine-events.ts'
 import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { names } from '../../contracts/names.ts'
-import { SECRET_GETTER, secretGetter } from '../../infra/plans/roles.ts'
+import { SECRET_GETTER, secretGetter } from '../../infra/model/roles.ts'
 import { messageOf } from '../../runtime/kit/errors.ts'
 import type { Check, CheckInputs } from './check.ts'
 import { NotRun, verdict } from './outcome.ts'

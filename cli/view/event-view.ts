@@ -38,6 +38,8 @@ export function createEventView(look: Look, options: ViewOptions = {}): (envelop
 function runRenderers(look: Look): Renderers {
   const { paint } = look
   let queuedAt: number | undefined
+  /** What failed the last turn. A run that fails for the same reason does not repeat the text. */
+  let turnFailure: string | undefined
   return {
     'run.queued': ({ task }, at) => {
       queuedAt = Date.parse(at)
@@ -62,7 +64,17 @@ function runRenderers(look: Look): Renderers {
     'run.resumed': ({ generation }) => row(look, 'resumed', `in sandbox number ${generation}`),
     'run.outcome': ({ outcome, summary }) =>
       row(look, ['outcome', 'bold'], `${outcome}${summary ? `: ${readable(summary)}` : ''}`),
-    'run.failed': ({ code, message }) => row(look, ['failed', 'red'], `${visible(message)} (${code})`),
+    'turn.ended': ({ state, code, message }) => {
+      turnFailure = message
+      if (state !== 'failed') return []
+      return row(look, ['turn', 'red'], `failed: ${visible(message ?? 'no reason was given')} (${code})`)
+    },
+    'run.failed': ({ code, message }) =>
+      row(
+        look,
+        ['failed', 'red'],
+        `${message === turnFailure ? 'the last turn failed' : visible(message)} (${code})`,
+      ),
     'run.cancelled': ({ by }) => row(look, ['cancelled', 'yellow'], `by ${visible(by)}`),
     done: ({ state }, at) => {
       const took = queuedAt === undefined ? '' : ` in ${duration(Date.parse(at) - queuedAt)}`

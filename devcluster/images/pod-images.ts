@@ -12,7 +12,7 @@ import {
 import { join, resolve } from 'node:path'
 import { rootCertificates } from 'node:tls'
 import { POD_HOMES, POD_USERS } from '../../contracts/pod.ts'
-import { bundleApi, bundleServices } from '../../scripts/bundle.ts'
+import { bundleApi, bundleServices } from '../../tools/bundle.ts'
 import { dropUnused } from './drop-unused.ts'
 import type { ImageSpec, LayerEntry } from './image-spec.ts'
 import { completeLayer, folderTree, librariesOf, programWithLibraries } from './program-files.ts'

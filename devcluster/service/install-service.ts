@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { Environment } from '../../charts-src/environment/schema.ts'
 import { API_KEY_FILE } from '../../contracts/api-env.ts'
-import { makeKeys } from '../../scripts/make-keys.ts'
+import { makeKeys } from '../../tools/make-keys.ts'
 import { thirdPartyCrds } from '../addons/third-party-crds.ts'
 import { cacheRoot } from '../build/tool-cache.ts'
 import type { KubeClient } from '../client/kube-client.ts'

@@ -4,7 +4,7 @@ import { DataCollectionRule } from '@pulumi/azure-native/monitor/dataCollectionR
 import { DataCollectionRuleAssociation } from '@pulumi/azure-native/monitor/dataCollectionRuleAssociation.js'
 import { DiagnosticSetting } from '@pulumi/azure-native/monitor/diagnosticSetting.js'
 import { ComponentResource, type ComponentResourceOptions } from '@pulumi/pulumi'
-import { platformAlerts } from '../plans/alerts.ts'
+import { platformAlerts } from '../model/alerts.ts'
 import type { Cluster } from './cluster.ts'
 import type { Observability } from './observability.ts'
 import type { Site } from './site.ts'

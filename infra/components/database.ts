@@ -12,7 +12,7 @@ import {
   type Resource,
 } from '@pulumi/pulumi'
 import type { PlatformConfig } from '../config-sections.ts'
-import { databaseTier } from '../plans/vm-sizes.ts'
+import { databaseTier } from '../model/vm-sizes.ts'
 import { required } from './required.ts'
 import type { Site } from './site.ts'
 

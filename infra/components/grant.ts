@@ -1,7 +1,7 @@
 import { RoleAssignment } from '@pulumi/azure-native/authorization/roleAssignment.js'
 import type { CustomResourceOptions, Input } from '@pulumi/pulumi'
-import { roleAssignmentGuid } from '../plans/naming.ts'
-import { BUILT_IN_ROLES, type BuiltInRole, roleDefinitionId } from '../plans/roles.ts'
+import { roleAssignmentGuid } from '../model/naming.ts'
+import { BUILT_IN_ROLES, type BuiltInRole, roleDefinitionId } from '../model/roles.ts'
 import type { Site } from './site.ts'
 
 export type Role = BuiltInRole | { readonly name: string; readonly definitionId: Input<string> }

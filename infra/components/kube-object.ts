@@ -1,5 +1,5 @@
 import { CustomResource, type CustomResourceOptions } from '@pulumi/pulumi'
-import type { KubeManifest } from '../plans/controller-release.ts'
+import type { KubeManifest } from '../model/controller-release.ts'
 
 /** Any object of Kubernetes, by the type that the provider has for it: `core` is what has no group. */
 export class KubeObject extends CustomResource {

@@ -6,7 +6,7 @@ import { VirtualNetwork } from '@pulumi/azure-native/network/virtualNetwork.js'
 import { VirtualNetworkPeering } from '@pulumi/azure-native/network/virtualNetworkPeering.js'
 import { ComponentResource, type ComponentResourceOptions, type Resource } from '@pulumi/pulumi'
 import type { PlatformConfig } from '../config-sections.ts'
-import { type Flow, securityRules } from '../plans/security-rules.ts'
+import { type Flow, securityRules } from '../model/security-rules.ts'
 import type { Site } from './site.ts'
 
 export interface NetworkArgs {

@@ -1,8 +1,8 @@
 import { AgentPool } from '@pulumi/azure-native/containerservice/agentPool.js'
 import type { ManagedCluster } from '@pulumi/azure-native/containerservice/managedCluster.js'
 import { ComponentResource, type ComponentResourceOptions, type Input, type Resource } from '@pulumi/pulumi'
-import { IMMUTABLE } from '../plans/force-new.ts'
-import type { appPool, kataPool } from '../plans/node-pools.ts'
+import { IMMUTABLE } from '../model/force-new.ts'
+import type { appPool, kataPool } from '../model/node-pools.ts'
 import { goesWith, type Site } from './site.ts'
 
 type Settings = ReturnType<typeof appPool<Input<string>>> | ReturnType<typeof kataPool<Input<string>>>

@@ -4,7 +4,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { parseArgs, promisify } from 'node:util'
-import { layerStack } from '../plans/layers.ts'
+import { layerStack } from '../model/layers.ts'
 import { withOutputs } from './environment-file.ts'
 
 const USAGE = `npm run environment -- --stack <name> [--from <file> | --from -] [--check]

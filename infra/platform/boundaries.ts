@@ -6,7 +6,7 @@ import {
   type Layer,
   layerStack,
   type NetworkBoundary,
-} from '../plans/layers.ts'
+} from '../model/layers.ts'
 
 const Name = z.string().min(1).max(90)
 const Id = z

@@ -6,9 +6,9 @@ import { Observability } from '../components/observability.ts'
 import { ResourceGroup } from '../components/resource-group.ts'
 import type { Site } from '../components/site.ts'
 import type { PlatformConfig } from '../config-sections.ts'
-import type { NetworkBoundary } from '../plans/layers.ts'
-import { type PlatformNames, resourceGroupId } from '../plans/platform-names.ts'
-import { platformTags } from '../plans/tags.ts'
+import type { NetworkBoundary } from '../model/layers.ts'
+import { type PlatformNames, resourceGroupId } from '../model/platform-names.ts'
+import { platformTags } from '../model/tags.ts'
 
 /**
  * The network as the rest of a platform uses it, whether this stack creates it, another stack does, or it existed

@@ -5,9 +5,9 @@ import { Dns } from '../components/dns.ts'
 import { WorkloadIdentities } from '../components/workload-identities.ts'
 import { WorkloadIdentity } from '../components/workload-identity.ts'
 import type { PlatformConfig } from '../config-sections.ts'
-import { infraOutputs } from '../plans/outputs.ts'
-import type { PlatformNames } from '../plans/platform-names.ts'
-import { secretGetter } from '../plans/roles.ts'
+import { infraOutputs } from '../model/outputs.ts'
+import type { PlatformNames } from '../model/platform-names.ts'
+import { secretGetter } from '../model/roles.ts'
 import type { Ground } from './ground.ts'
 
 /** Services of the control plane and the sandboxes, with their grants. Returns the outputs that charts read. */

@@ -1,6 +1,6 @@
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { CONTROLLER_FILES, type LockedFile } from '../plans/controller-release.ts'
+import { CONTROLLER_FILES, type LockedFile } from '../model/controller-release.ts'
 import { ReleaseError, verified } from './read-release.ts'
 
 const TIMEOUT_MS = 30_000

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { CONTROLLER_SOURCE, CONTROLLER_VERSION } from '../plans/controller-release.ts'
+import { CONTROLLER_SOURCE, CONTROLLER_VERSION } from '../model/controller-release.ts'
 import { fetchRelease } from './fetch-release.ts'
 import { RELEASE_FOLDER, ReleaseError } from './read-release.ts'
 

@@ -7,7 +7,7 @@ import {
   CONTROLLER_VERSION,
   type KubeManifest,
   type LockedFile,
-} from '../plans/controller-release.ts'
+} from '../model/controller-release.ts'
 
 /** Where `npm run controller -- fetch` puts the files, below the project; git ignores it. */
 export const RELEASE_FOLDER = `.agentweaver/controller/${CONTROLLER_VERSION}`

@@ -7,10 +7,10 @@ import type { Site } from '../components/site.ts'
 import { SliceNamespaces } from '../components/slice-namespaces.ts'
 import { WorkloadIdentities } from '../components/workload-identities.ts'
 import type { PlatformConfig, SliceConfig } from '../config-sections.ts'
-import { hasPublicName } from '../plans/cluster-settings.ts'
-import { deploymentSecrets, platformNames, resourceGroupId, sliceNames } from '../plans/platform-names.ts'
-import { secretGetter } from '../plans/roles.ts'
-import { sliceTags } from '../plans/tags.ts'
+import { hasPublicName } from '../model/cluster-settings.ts'
+import { deploymentSecrets, platformNames, resourceGroupId, sliceNames } from '../model/platform-names.ts'
+import { secretGetter } from '../model/roles.ts'
+import { sliceTags } from '../model/tags.ts'
 
 type Preview = Extract<Slice, { kind: 'preview' }>
 

@@ -1,4 +1,4 @@
-import { BUILT_IN_ROLES, type BuiltInRole, SECRET_GETTER, secretGetter } from '../plans/roles.ts'
+import { BUILT_IN_ROLES, type BuiltInRole, SECRET_GETTER, secretGetter } from '../model/roles.ts'
 import type { StateConfig } from './state-config.ts'
 
 /** A custom role, in the form of Azure's permissions. */

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { LOCATIONS } from '../config-sections.ts'
-import { parseCidr } from '../plans/cidr.ts'
-import { fitsAzure } from '../plans/naming.ts'
+import { parseCidr } from '../model/cidr.ts'
+import { fitsAzure } from '../model/naming.ts'
 
 const Guid = z.string().regex(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, 'must be a GUID in lower case')
 const Cidr = z

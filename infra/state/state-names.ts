@@ -1,4 +1,4 @@
-import { globalName } from '../plans/naming.ts'
+import { globalName } from '../model/naming.ts'
 import type { StateConfig } from './state-config.ts'
 
 /** The purpose of a workflow's identity, which decides its rights. */

@@ -1,5 +1,5 @@
-import { customRoleGuid, roleAssignmentGuid } from '../plans/naming.ts'
-import { roleDefinitionId } from '../plans/roles.ts'
+import { customRoleGuid, roleAssignmentGuid } from '../model/naming.ts'
+import { roleDefinitionId } from '../model/roles.ts'
 import { API, type ArmResource, type ArmTemplate, GROUP_SCHEMA, SUBSCRIPTION_SCHEMA } from './arm.ts'
 import {
   BOOTSTRAP_ROLES,

@@ -1,5 +1,5 @@
 import { CONFIG_NAMESPACE as PROJECT } from '../config-schema.ts'
-import { roleAssignmentGuid } from '../plans/naming.ts'
+import { roleAssignmentGuid } from '../model/naming.ts'
 import { API, type ArmResource, type ArmTemplate, GROUP_SCHEMA } from './arm.ts'
 import { previewStateCondition } from './rights.ts'
 import type { StateConfig } from './state-config.ts'

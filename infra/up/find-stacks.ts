@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type ParsedConfig, parseStackFile } from '../config-schema.ts'
 import { type InfraConfig, type PlatformConfig, problemLines } from '../config-sections.ts'
-import { LAYERS, type Layer, layerStack } from '../plans/layers.ts'
+import { LAYERS, type Layer, layerStack } from '../model/layers.ts'
 import { readStackText } from '../stack-file.ts'
 
 /** An error in the arguments or in a file. The message contains the next step. */

@@ -1,4 +1,4 @@
-import { type EngineEvent, resourceName } from '../plans/engine-events.ts'
+import { type EngineEvent, resourceName } from '../model/engine-events.ts'
 
 /** Pulumi's operations as people read them, while they run and when they are done. */
 const WORDS: Readonly<Record<string, readonly [running: string, done: string]>> = {

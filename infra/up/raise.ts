@@ -1,5 +1,5 @@
-import { resourceName } from '../plans/engine-events.ts'
-import type { Layer } from '../plans/layers.ts'
+import { resourceName } from '../model/engine-events.ts'
+import type { Layer } from '../model/layers.ts'
 import type { Environment, StackToRaise } from './find-stacks.ts'
 
 /** How many resources a run changes, by Pulumi's word: `create`, `update`, `same`. */

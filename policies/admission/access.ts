@@ -22,9 +22,8 @@ const SHELLS: AdmissionPolicy = {
       name: 'shells',
       expression: byBreakGlass,
       message:
-        'only the break-glass group may exec, attach, forward ports or proxy here (kubectl cp is exec): ask the API',
-      protects:
-        'sandboxes and control plane from everybody who may touch pods; a person’s machine from what a sandbox answers to kubectl cp',
+        'only the break-glass group may use exec, attach, port-forward and proxy here (kubectl cp uses exec): use the API instead',
+      risk: 'other identities could control pods of sandboxes and of the control plane; kubectl cp from a hostile sandbox could write files on the machine that runs it',
     },
   ],
 }
@@ -44,8 +43,8 @@ const PARAMETERS: AdmissionPolicy = {
     {
       name: 'parameter-writer',
       expression: `variables.subject.metadata.?name.orValue('') != ${text(PARAMETER_OBJECT.name)} || ${byGitops} || ${byCollector}`,
-      message: `only the GitOps identity writes the ConfigMap ${PARAMETER_OBJECT.name}: change the environment file and let it be rendered`,
-      protects: 'what these rules permit, and that pods can be made at all',
+      message: `only the GitOps identity may write the ConfigMap ${PARAMETER_OBJECT.name}: edit the environment file and render it`,
+      risk: 'other identities could loosen these rules, or block the creation of all pods',
     },
   ],
 }
@@ -63,16 +62,16 @@ const TOKENS: AdmissionPolicy = {
     {
       name: 'token-minter',
       expression: `request.resource.resource != 'serviceaccounts' || ${byNode}`,
-      message: 'only a node asks for tokens of this namespace’s accounts, for the pods that it runs',
-      protects: 'the Azure identity of agents, and the API’s own, from whoever may ask for tokens',
+      message: 'only nodes may request tokens of this namespace’s accounts, for the pods that they run',
+      risk: 'other identities could get a token of the agents’ Azure identity, or of the API',
     },
     {
       name: 'account-secret',
       expression:
         "request.resource.resource != 'secrets' || dyn(object).?type.orValue('') != 'kubernetes.io/service-account-token'",
       message:
-        'a Secret of type kubernetes.io/service-account-token must not be made: it is a token that never expires',
-      protects: 'the identity of sandboxes and of the API',
+        'a Secret of type kubernetes.io/service-account-token must not be created: it is a token that never expires',
+      risk: 'a token that never expires could act as a sandbox or as the API',
     },
   ],
 }
@@ -86,18 +85,16 @@ const ACCOUNTS: AdmissionPolicy = {
     {
       name: 'account-writer',
       expression: `${byGitops} || ${byCollector} || ${bySystem('service-account-controller')}`,
-      message: 'only the GitOps identity writes service accounts of this namespace',
-      protects: 'which identity a sandbox has, and that sandboxes can be made',
+      message: 'only the GitOps identity may write service accounts of this namespace',
+      risk: 'other identities could change the identity of sandboxes, or block their creation',
     },
   ],
 }
 
-/**
- * Groups that contain every service account, including those of sandboxes. Kubernetes itself binds the roles in
- * `FOR_EVERYBODY` to them.
- */
-const EVERYBODY = ['system:serviceaccounts', 'system:authenticated']
-const FOR_EVERYBODY = [
+/** Groups that contain every service account, also the accounts of sandboxes. */
+const GROUPS_OF_ALL = ['system:serviceaccounts', 'system:authenticated']
+/** Kubernetes itself binds these roles to the groups. */
+const ROLES_OF_ALL = [
   'system:basic-user',
   'system:discovery',
   'system:public-info-viewer',
@@ -126,13 +123,13 @@ const RIGHTS: AdmissionPolicy = {
         "object.?subjects.orValue([]).all(s, !(s.kind == 'ServiceAccount' && s.?namespace.orValue('').matches(variables.sandboxNamespaces) || s.name.startsWith('system:serviceaccount:') && s.name.split(':')[2].matches(variables.sandboxNamespaces) || s.name.startsWith('system:serviceaccounts:') && s.name.split(':')[2].matches(variables.sandboxNamespaces)))",
       message:
         'subjects must not name accounts of a sandbox namespace: a sandbox has no rights in the cluster',
-      protects: 'the Kubernetes API',
+      risk: 'a sandbox could use the Kubernetes API',
     },
     {
       name: 'rights-for-everybody',
-      expression: `object.roleRef.name in ${list(FOR_EVERYBODY)} || ${subjects('object')}.all(s, !(s.kind == 'Group' && s.name in ${list(EVERYBODY)})) || (${isUpdate} && ${subjects('object')} == ${subjects('oldObject')})`,
-      message: `subjects must not name ${EVERYBODY.join(' or ')}: the accounts of sandboxes are in these groups, so name who is meant`,
-      protects: 'the Kubernetes API',
+      expression: `object.roleRef.name in ${list(ROLES_OF_ALL)} || ${subjects('object')}.all(s, !(s.kind == 'Group' && s.name in ${list(GROUPS_OF_ALL)})) || (${isUpdate} && ${subjects('object')} == ${subjects('oldObject')})`,
+      message: `subjects must not name ${GROUPS_OF_ALL.join(' or ')}: the accounts of sandboxes are in these groups, so name the intended subjects`,
+      risk: 'a sandbox could use the Kubernetes API',
     },
   ],
 }
@@ -163,14 +160,14 @@ const NAMESPACES: AdmissionPolicy = {
     {
       name: 'namespace-label',
       expression: `!variables.isSlice || ${byGitops} || ${byCollector} || (${isUpdate} && ${sameEntries(labels('oldObject'), labels('object'), isGuarded)})`,
-      message: `labels ${SLICE_LABEL} and pod-security.kubernetes.io/* of a slice’s namespace may only be written by the GitOps identity: these policies select by them`,
-      protects: 'that the rules hold: without its label a namespace is under none of them',
+      message: `labels ${SLICE_LABEL} and pod-security.kubernetes.io/* of a slice’s namespace may only be written by the GitOps identity: these policies select namespaces by them`,
+      risk: 'a namespace without its label would escape all these rules',
     },
     {
       name: 'namespace-name',
       expression: `!object.metadata.name.matches(variables.ownNamespaces) || variables.sliceLabel in ${labels('object')}`,
       message: `a namespace of this name must carry the label ${SLICE_LABEL}`,
-      protects: 'against a namespace of ours that is made anew without its label',
+      risk: 'one of these namespaces could be created again without its label, and would escape all these rules',
     },
   ],
 }

@@ -22,27 +22,21 @@ interface EachContainer {
   /** `regular` leaves out ephemeral containers, which cannot have some fields. */
   readonly of?: 'all' | 'regular'
   readonly message: string
-  readonly protects: string
+  readonly risk: string
 }
 
 /**
  * A rule for every container, including init and ephemeral containers. The rejection lists the containers that violate
  * it.
  */
-export function eachContainer({
-  name,
-  permits,
-  of = 'all',
-  message,
-  protects,
-}: EachContainer): AdmissionRule {
+export function eachContainer({ name, permits, of = 'all', message, risk }: EachContainer): AdmissionRule {
   const containers = `variables.${of}`
   return {
     name,
     expression: `${containers}.all(c, ${permits})`,
     offenders: `${containers}.filter(c, !(${permits})).map(c, 'container ' + string(c.name))`,
     message,
-    protects,
+    risk,
   }
 }
 
@@ -53,18 +47,18 @@ interface KnownFields {
   /** Path of the fields in the rejection message. */
   readonly at: string
   readonly allowed: readonly string[]
-  readonly protects: string
+  readonly risk: string
 }
 
 /** Rejects every field that is not on the list, so fields of future Kubernetes versions are rejected too. */
-export function knownFields({ name, of, at, allowed, protects }: KnownFields): AdmissionRule {
+export function knownFields({ name, of, at, allowed, risk }: KnownFields): AdmissionRule {
   const known = list(allowed)
   return {
     name,
     expression: `${of}.all(k, k in ${known})`,
     offenders: `${of}.filter(k, !(k in ${known})).map(k, ${text(`${at}.`)} + string(k))`,
     message: 'is not among the fields that a sandbox may set: remove it',
-    protects,
+    risk,
   }
 }
 

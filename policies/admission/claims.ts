@@ -20,14 +20,14 @@ const LIFECYCLE: readonly AdmissionRule[] = [
   {
     name: 'claim-lifecycle',
     expression: 'has(object.spec.lifecycle) && has(object.spec.lifecycle.shutdownTime)',
-    message: 'spec.lifecycle.shutdownTime must be set: a claim without it lives for ever',
-    protects: 'that every sandbox ends, also when nobody ends it',
+    message: 'spec.lifecycle.shutdownTime must be set: a claim without it never ends',
+    risk: 'a sandbox would run without end if nothing deletes its claim',
   },
   {
     name: 'claim-shutdown-policy',
     expression: "object.spec.?lifecycle.?shutdownPolicy.orValue('') == 'Delete'",
-    message: 'spec.lifecycle.shutdownPolicy must be Delete: Retain keeps records of sandboxes that are gone',
-    protects: 'that nothing is left behind',
+    message: 'spec.lifecycle.shutdownPolicy must be Delete: Retain keeps objects of ended sandboxes',
+    risk: 'objects of ended sandboxes would stay in the cluster',
   },
 ]
 
@@ -36,15 +36,15 @@ const maxLife = (name: string, isAsked: string): AdmissionRule => ({
   name,
   expression: `${isAsked} || !has(object.spec.lifecycle) || !has(object.spec.lifecycle.shutdownTime) || ${SHUTDOWN} <= timestamp(object.metadata.creationTimestamp) + duration(params.data.maxLife)`,
   message:
-    'spec.lifecycle.shutdownTime lies too far ahead: a claim may live no longer than the environment’s maximum after its creation',
-  protects: 'that every sandbox ends',
+    'spec.lifecycle.shutdownTime must not exceed the creation time plus the environment’s maximum life of a claim',
+  risk: 'a sandbox could run for longer than the environment allows',
 })
 
 const pick = (field: 'annotations' | 'labels'): AdmissionRule => ({
   name: `claim-pick-${field === 'labels' ? 'label' : 'annotation'}`,
   expression: `${byController} || !(${text(PICK)} in ${metadata('object', field)})`,
   message: `metadata.${field}["${PICK}"] must be left out: the controller chooses the sandbox`,
-  protects: 'the identity chain: nobody chooses whose sandbox he gets',
+  risk: 'a caller could choose its sandbox, which breaks the identity chain',
 })
 
 /** Fields that delay or cause the deletion of a claim, apart from its lifecycle. */
@@ -60,34 +60,34 @@ const CREATION: AdmissionPolicy = {
     {
       name: 'claim-maker',
       expression: byApi,
-      message: 'only the API’s service account creates claims: start a run',
-      protects: 'that every sandbox has a run, an owner and an audit record',
+      message: 'only the API’s service account may create claims: start a run',
+      risk: 'a sandbox could exist without a run, an owner and an audit record',
     },
     {
       name: 'claim-pool',
       expression: `object.spec.warmPoolRef.name in ${listed('pools')}`,
       message: 'spec.warmPoolRef.name must be one of the environment’s pools',
-      protects: 'against pools of laxer templates',
+      risk: 'a claim could use a pool with a weaker template',
     },
     {
       name: 'claim-env',
       expression: isEmpty('env'),
       message:
-        'spec.env must be left out: it forces a cold start and stands in the clear; values of a run travel by /configure',
-      protects: 'secrets from being written into objects',
+        'spec.env must be left out: it forces a cold start, and everyone who may read the claim can read it; the API passes values of a run through /configure',
+      risk: 'secrets could be stored in objects in plain text',
     },
     {
       name: 'claim-volumes',
       expression: isEmpty('volumeClaimTemplates'),
-      message: 'spec.volumeClaimTemplates must be left out: volumes are the template’s',
-      protects: 'storage, and warm starts',
+      message: 'spec.volumeClaimTemplates must be left out: the template defines the volumes',
+      risk: 'a claim could take additional storage, and its sandbox would start cold',
     },
     {
       name: 'claim-pod-metadata',
       expression:
         'dyn(object.spec).?additionalPodMetadata.?labels.orValue({}).size() == 0 && dyn(object.spec).?additionalPodMetadata.?annotations.orValue({}).size() == 0',
       message: 'spec.additionalPodMetadata must be empty: policies select pods by their labels',
-      protects: 'the labels that network policies select',
+      risk: 'a claim could change the labels that network policies select',
     },
     pick('annotations'),
     pick('labels'),
@@ -95,14 +95,14 @@ const CREATION: AdmissionPolicy = {
       name: 'claim-reserved-metadata',
       expression: `['labels', 'annotations'].all(f, dyn(object.metadata)[?f].orValue({}).all(k, k == ${text(PICK)} || !${isOf('k', RESERVED)}))`,
       offenders: `['labels', 'annotations'].map(f, dyn(object.metadata)[?f].orValue({}).filter(k, ${isOf('k', RESERVED)}).map(k, 'metadata.' + f + '.' + string(k)).join(', ')).filter(t, t != '')`,
-      message: 'is reserved to Kubernetes and the controller: remove it',
-      protects: 'what the controller records on claims',
+      message: 'is reserved for Kubernetes and the controller: remove it',
+      risk: 'other identities could forge what the controller records on claims',
     },
     {
       name: 'claim-finalizers',
       expression: HELD.map((field) => `${held('object', field)}.size() == 0`).join(' && '),
       message: 'metadata.finalizers and metadata.ownerReferences must be left out',
-      protects: 'that every sandbox ends: it would stay as long as its claim cannot go',
+      risk: 'the claim could stay when it is deleted, and its sandbox with it',
     },
     ...LIFECYCLE,
     maxLife('claim-max-life', 'false'),
@@ -139,22 +139,23 @@ const CHANGES: AdmissionPolicy = {
     {
       name: 'claim-changer',
       expression: `${byApi} || ${byController} || ${byCollector}`,
-      message: 'only the API’s service account and the controller change claims',
-      protects: 'running sandboxes from being prolonged, ended or moved by others',
+      message: 'only the API’s service account and the controller may change claims',
+      risk: 'other identities could extend, end or move running sandboxes',
     },
     {
       name: 'claim-frozen',
       expression: `${isSameSpec} && ${isSameLifecycle} && variables.metadataBefore == variables.metadataAfter`,
       offenders: `${changedKeys('dyn(oldObject.spec)', 'dyn(object.spec)')}.map(k, 'spec.' + string(k))`,
       message:
-        'cannot change in a claim, but for spec.lifecycle.shutdownTime: another pool would move the running sandbox under another template’s network policies',
-      protects: 'that a running sandbox stays under the policies of its template',
+        'cannot change in a claim; only spec.lifecycle.shutdownTime can. Another pool would move the running sandbox to the network policies of another template',
+      risk: 'a running sandbox could leave the network policies of its template',
     },
     {
       name: 'claim-extension',
       expression: `!has(oldObject.spec.lifecycle) || !has(oldObject.spec.lifecycle.shutdownTime) || has(object.spec.lifecycle.shutdownTime) && ${SHUTDOWN} >= timestamp(oldObject.spec.lifecycle.shutdownTime)`,
-      message: 'spec.lifecycle.shutdownTime may only grow: to end a sandbox delete its claim',
-      protects: 'runs from being cut short',
+      message:
+        'spec.lifecycle.shutdownTime may only move to a later time: delete the claim to end its sandbox',
+      risk: 'a run could be cut short',
     },
     maxLife(
       'claim-max-life-extended',
@@ -163,14 +164,14 @@ const CHANGES: AdmissionPolicy = {
     {
       name: 'claim-metadata-frozen',
       expression: `${byController} || (${isSame('labels')} && ${isSame('annotations')})`,
-      message: `labels and annotations of ${[...RESERVED, OURS].join(', ')} cannot change: the controller and the reaper go by them`,
-      protects: 'the controller’s choice of the sandbox, and which deployment a claim belongs to',
+      message: `labels and annotations of ${[...RESERVED, OURS].join(', ')} cannot change: the controller and the reaper rely on them`,
+      risk: 'the controller’s choice of the sandbox, or the deployment that owns the claim, could be changed',
     },
     {
       name: 'claim-finalizers-frozen',
       expression: `${byController} || ${byCollector} || (${HELD.map((field) => `${held('object', field)} == ${held('oldObject', field)}`).join(' && ')})`,
       message: 'metadata.finalizers and metadata.ownerReferences cannot change',
-      protects: 'that every sandbox ends: it would stay as long as its claim cannot go',
+      risk: 'the claim could stay when it is deleted, and its sandbox with it',
     },
   ],
 }

@@ -9,8 +9,8 @@ export interface AdmissionRule {
    * CEL list of strings: the fields or containers that violate the rule. The rejection lists them before the message.
    */
   readonly offenders?: string
-  /** The protection that is lost without the rule. */
-  readonly protects: string
+  /** What could happen without the rule. */
+  readonly risk: string
 }
 
 /**

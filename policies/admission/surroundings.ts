@@ -19,29 +19,28 @@ const SERVICES: AdmissionPolicy = {
     {
       name: 'service-writer',
       expression: `${byApi} || ${byController} || ${byGitops} || ${byCollector}`,
-      message: 'only the API writes Services of this namespace: open a preview',
-      protects: 'against names and addresses for sandboxes that nobody asked for',
+      message: 'only the API may write Services of this namespace: open a preview',
+      risk: 'a sandbox could get a name and an address without a preview',
     },
     {
       name: 'service-exposure',
       expression:
         "object.spec.?type.orValue('ClusterIP') == 'ClusterIP' && object.spec.?externalIPs.orValue([]).size() == 0",
       message:
-        'spec.type must be ClusterIP, and spec.externalIPs must be left out: previews are reached through their Gateway',
-      protects: 'sandboxes from being reached past the Gateway',
+        'spec.type must be ClusterIP, and spec.externalIPs must be left out: previews are served through their Gateway',
+      risk: 'a sandbox could be reached without passing the Gateway',
     },
     {
       name: 'service-port',
       expression: `object.spec.?ports.orValue([]).all(p, type(${target}) == int && ${target} >= ${min} && ${target} <= ${max} && !(${target} in [${except.join(', ')}]))`,
       message: `spec.ports[].targetPort must be a number from ${min} to ${max} other than ${except.join(', ')}`,
-      protects: 'AgentHost’s own port',
+      risk: 'AgentHost’s own port could be reached',
     },
     {
       name: 'service-selector',
       expression: `${text(CLAIM_UID_LABEL)} in object.spec.?selector.orValue({})`,
-      message: `spec.selector must name ${CLAIM_UID_LABEL}: a preview is of one run`,
-      protects:
-        'runs from being reached by another’s preview: a wider selector takes any sandbox of the namespace',
+      message: `spec.selector must name ${CLAIM_UID_LABEL}: a preview belongs to one run`,
+      risk: 'a wider selector would match any sandbox of the namespace, so a preview could show another run',
     },
   ],
 }
@@ -69,8 +68,8 @@ const ENDPOINTS: AdmissionPolicy = {
           bySystem,
         ),
       ].join(' || '),
-      message: 'only Kubernetes itself writes endpoints of this namespace: they follow from Services',
-      protects: 'runs from being reached by another’s preview, and AgentHost’s own port',
+      message: 'only Kubernetes itself may write endpoints of this namespace: it derives them from Services',
+      risk: 'a preview could reach another run, or AgentHost’s own port',
     },
   ],
 }
@@ -97,9 +96,8 @@ const ROUTES: AdmissionPolicy = {
     {
       name: 'route-writer',
       expression: `${byGitops} || ${byCollector} || (request.resource.resource == 'httproutes' && ${byApi}) || (request.operation == 'UPDATE' && dyn(object).spec == dyn(oldObject).spec)`,
-      message: 'only the API writes HTTPRoutes of this namespace, and nobody another way in: open a preview',
-      protects:
-        'sandboxes from being reached by a name that nobody asked for, and past the Gateway of previews',
+      message: 'only the API may write routes of this namespace, and only HTTPRoutes: open a preview',
+      risk: 'a sandbox could be reached under a name that its owner did not request, or without passing the Gateway',
     },
   ],
 }
@@ -123,8 +121,8 @@ const DISKS: AdmissionPolicy = {
       name: 'volume-source',
       expression: `!variables.isOurs || has(object.spec.csi) || ${bySystem('persistent-volume-binder')} || (request.operation == 'UPDATE' && object.spec == oldObject.spec)`,
       message:
-        'spec.csi must be set for a volume of a sandbox: folders of nodes and shares of networks are no disk of its own',
-      protects: 'the node’s folders from being mounted by way of a volume that was prepared',
+        'spec.csi must be set for a volume of a sandbox: folders of nodes and network shares are not allowed',
+      risk: 'a prepared volume could give a sandbox folders of the node',
     },
   ],
 }
@@ -153,10 +151,10 @@ const RUNTIMES: AdmissionPolicy = {
     {
       name: 'runtime-handler',
       expression: handlers,
-      message: `handler must be what the name promises: ${Object.values(RUNTIME_CLASSES)
+      message: `handler must match the name: ${Object.values(RUNTIME_CLASSES)
         .map(({ name, handler }) => `${name} is ${handler}`)
         .join(', ')}`,
-      protects: 'the boundary from being deleted and made anew without one',
+      risk: 'a RuntimeClass with the right name could run sandboxes without isolation',
     },
   ],
 }

@@ -21,8 +21,8 @@ const SANDBOX_OBJECTS: AdmissionPolicy = {
       name: 'sandbox-maker',
       expression: `${byController} || (${isUpdate} && ${byCollector})`,
       message:
-        'only the agent-sandbox controller makes and changes Sandboxes and their volumes: ask for one by a SandboxClaim',
-      protects: 'that every sandbox comes from a template, and that no volume was prepared for it',
+        'only the agent-sandbox controller may create and change Sandboxes and their volumes: create a SandboxClaim instead',
+      risk: 'a sandbox could be created without a template, or with a prepared volume',
     },
   ],
 }
@@ -50,7 +50,7 @@ const VOLUMES: AdmissionPolicy = {
       expression: `${byController} || ${byCollector} || ${byScheduler} || ${bySystem('persistent-volume-binder')} || (object.spec == oldObject.spec && ${owners('object')} == ${owners('oldObject')} && ${sameEntries(labels('oldObject'), labels('object'), all)})`,
       message:
         'spec, labels and owners of a volume claim may only be changed by the agent-sandbox controller',
-      protects: 'volumes from being handed to another sandbox, or taken from a disk that somebody prepared',
+      risk: 'a volume could be given to another sandbox, or bound to a prepared disk',
     },
   ],
 }
@@ -67,8 +67,8 @@ const STATUS: AdmissionPolicy = {
     {
       name: 'status-writer',
       expression: byController,
-      message: 'only the agent-sandbox controller writes this status',
-      protects: 'the identity chain: which sandbox and which address a claim is told',
+      message: 'only the agent-sandbox controller may write this status',
+      risk: 'a claim could report another sandbox or a wrong address, and the API would send a run there',
     },
   ],
 }
@@ -89,8 +89,8 @@ const TEMPLATES: AdmissionPolicy = {
       name: 'template-writer',
       expression: `${byGitops} || ${byCollector} || (${byController} && ${isUnchanged})`,
       message:
-        'only the GitOps identity writes templates and pools: change the environment file and let it be rendered',
-      protects: 'what every sandbox is made from',
+        'only the GitOps identity may write templates and pools: edit the environment file and render it',
+      risk: 'every new sandbox could be created from a changed template',
     },
   ],
 }
@@ -106,22 +106,22 @@ const TEMPLATE_SHAPE: AdmissionPolicy = {
       expression:
         "dyn(object.spec).?networkPolicyManagement.orValue('Managed') == 'Unmanaged' && !has(object.spec.networkPolicy)",
       message:
-        'spec.networkPolicyManagement must be Unmanaged, without networkPolicy: the managed policy opens the internet',
-      protects: 'the network policies of the tree, to which another could only add',
+        'spec.networkPolicyManagement must be Unmanaged, and spec.networkPolicy left out: the managed policy opens the internet',
+      risk: 'the controller would add its own network policy, which opens the internet; network policies can only add permissions',
     },
     {
       name: 'template-service',
       expression: '!dyn(object.spec).?service.orValue(false)',
       message:
         'spec.service must be left out: a Service would give every sandbox a name and open AgentHost’s port',
-      protects: 'AgentHost’s own port',
+      risk: 'AgentHost’s port would be reachable through a Service',
     },
     {
       name: 'template-injection',
       expression:
         "['envVarsInjectionPolicy', 'volumeClaimTemplatesPolicy'].all(f, dyn(object.spec)[?f].orValue('Disallowed') == 'Disallowed')",
       message: 'spec.envVarsInjectionPolicy and volumeClaimTemplatesPolicy must be Disallowed',
-      protects: 'sandboxes from what a claim could add',
+      risk: 'a claim could add environment variables and volumes to a sandbox',
     },
   ],
 }
@@ -135,8 +135,8 @@ const SCALE: AdmissionPolicy = {
     {
       name: 'pool-scaler',
       expression: `${byGitops} || ${bySystem('horizontal-pod-autoscaler')}`,
-      message: 'only the GitOps identity and the horizontal autoscaler scale pools',
-      protects: 'capacity and cost',
+      message: 'only the GitOps identity and the horizontal autoscaler may scale pools',
+      risk: 'other identities could use up capacity and raise costs',
     },
   ],
 }
@@ -183,9 +183,8 @@ const CONFIGURATION: AdmissionPolicy = {
       name: 'configuration-writer',
       expression: `${byGitops} || ${byCollector} || (${bySystem('root-ca-cert-publisher')} && request.name == 'kube-root-ca.crt')`,
       message:
-        'only the GitOps identity writes ConfigMaps, quotas, limits, autoscalers, disruption budgets and network policies of this namespace: change the environment file and let it be rendered',
-      protects:
-        'the keys that AgentHost trusts, the parameters of these rules, how much sandboxes may take, and the network: policies add up, so one can open all',
+        'only the GitOps identity may write ConfigMaps, quotas, limits, autoscalers, disruption budgets and network policies of this namespace: edit the environment file and render it',
+      risk: 'other identities could replace the keys that AgentHost trusts, the parameters of these rules and the quotas, or open the network with one more policy',
     },
   ],
 }
@@ -199,8 +198,8 @@ const QUOTA_STATUS: AdmissionPolicy = {
     {
       name: 'quota-counter',
       expression: `${byServer} || ${bySystem('resourcequota-controller')}`,
-      message: 'only Kubernetes itself writes the status of quotas: what is used is counted by it',
-      protects: 'how much sandboxes may take: quotas are enforced by their status',
+      message: 'only Kubernetes itself may write the status of quotas, because it counts the usage',
+      risk: 'sandboxes could exceed their quota, which Kubernetes enforces from this status',
     },
   ],
 }
@@ -233,8 +232,8 @@ const WORKLOADS: AdmissionPolicy = {
     {
       name: 'no-workloads',
       expression: 'false',
-      message: 'this namespace holds sandboxes and nothing else: put workloads elsewhere',
-      protects: 'that every pod here is a sandbox',
+      message: 'this namespace holds only sandboxes: deploy other workloads elsewhere',
+      risk: 'pods that are not sandboxes could run here',
     },
   ],
 }

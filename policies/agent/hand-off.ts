@@ -195,7 +195,7 @@ function toPattern(name: string): RegExp {
   return new RegExp(`^${parts.join('[^/]*')}$`, 'i')
 }
 
-/** Returns the kind of a hand-off file, or undefined if the path is none. */
+/** Returns the kind of a hand-off file, or undefined for any other path. */
 export function handOffKind(path: string): HandOffKind | undefined {
   const names = path.split('/')
   const file = names.at(-1) ?? ''

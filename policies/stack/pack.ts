@@ -37,8 +37,8 @@ const view = createEngineView()
 
 /** The engine needs two policies for a rule that checks both single resources and the whole stack. */
 function policiesOf(rule: StackRule): Policies {
-  const { name, level, says, protects } = rule
-  const common = { enforcementLevel: level, description: `${says} (${protects})` } as const
+  const { name, level, requires, reason } = rule
+  const common = { enforcementLevel: level, description: `${requires} (${reason})` } as const
   const config = Object.entries(CONFIG).find(([key]) => key === name)?.[1]
   const resource = {
     ...common,

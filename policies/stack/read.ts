@@ -56,7 +56,7 @@ export function demand(resource: RuledResource, path: string, { holds, remedy }:
       problem(
         resource,
         path,
-        `is not known while planning, so nothing can be held to it: write it out; ${remedy}`,
+        `is not known while planning, so the rule cannot check it: use a constant; ${remedy}`,
       ),
     ]
   }

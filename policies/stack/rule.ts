@@ -42,15 +42,15 @@ export type StackCheck = (plan: RuledPlan, context: RuleContext) => readonly Pro
 
 export interface StackRule {
   /**
-   * Number in `docs/stack-policy.md`. A demand with two enforcement levels consists of two rules with the same number.
+   * Number in `docs/stack-policy.md`. A requirement with two enforcement levels consists of two rules with the same number.
    */
   readonly number: number
   readonly name: string
   readonly level: 'mandatory' | 'advisory'
-  /** The demand in one sentence. */
-  readonly says: string
-  /** The protection that is lost without the rule. */
-  readonly protects: string
+  /** The requirement in one sentence. */
+  readonly requires: string
+  /** What the rule prevents or makes possible. */
+  readonly reason: string
   readonly resource?: ResourceCheck
   readonly stack?: StackCheck
   /** The rule runs on plans only, because the engine does not send its input to a policy pack. */

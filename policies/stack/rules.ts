@@ -3,8 +3,8 @@ import { isAzure, problem, typeOf } from './read.ts'
 import type { Finding, Problem, RuleContext, RuledPlan, RuledResource, StackRule } from './rule.ts'
 import { ACCESS_RULES } from './rules/access.ts'
 import { CLUSTER_RULES } from './rules/cluster.ts'
+import { CONVENTION_RULES } from './rules/conventions.ts'
 import { DATA_RULES } from './rules/data.ts'
-import { ESTATE_RULES } from './rules/estate.ts'
 import { KATA_RULES } from './rules/kata.ts'
 import { POOL_RULES } from './rules/pools.ts'
 import { OTHER_RULES } from './rules/secrets-and-cost.ts'
@@ -17,7 +17,7 @@ export const STACK_RULES: readonly StackRule[] = [
   ...POOL_RULES,
   ...DATA_RULES,
   ...ACCESS_RULES,
-  ...ESTATE_RULES,
+  ...CONVENTION_RULES,
   ...OTHER_RULES,
 ].toSorted((a, b) => a.number - b.number)
 

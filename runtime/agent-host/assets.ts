@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url'
 import { readAgentPolicy } from '../../policies/agent/load.ts'
 import { readGrammarModules } from '../governance/shell/grammar.ts'
 
-/** Files that AgentHost reads next to its code. In a bundle, `scripts/bundle.ts` embeds them instead. */
+/** Files that AgentHost reads next to its code. In a bundle, `tools/bundle.ts` embeds them instead. */
 export const assets = {
   agentPolicy: readAgentPolicy,
   grammarModules: readGrammarModules,

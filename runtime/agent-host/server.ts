@@ -32,7 +32,7 @@ const config = readConfig()
 const redactor = createGrowingRedactor({ pii: false })
 const log = createLog({
   level: config.AGENT_HOST_LOG_LEVEL,
-  write: (line) => process.stderr.write(`${line}\n`),
+  write: (line) => process.stderr.write(line),
   redact: (line) => redactor.text(line),
 })
 

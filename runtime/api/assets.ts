@@ -1,5 +1,5 @@
 import { readAgentPolicy } from '../../policies/agent/load.ts'
 import { readGrammarModules } from '../governance/shell/grammar.ts'
 
-/** Files that the API reads at runtime. A bundle embeds them (`scripts/bundle.ts`). */
+/** Files that the API reads at runtime. A bundle embeds them (`tools/bundle.ts`). */
 export const assets = { agentPolicy: readAgentPolicy, grammarModules: readGrammarModules }

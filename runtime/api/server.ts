@@ -34,7 +34,7 @@ const STOP_TIMEOUT_MS = 110_000
 z.config({ customError: issueWords })
 
 const now = () => new Date()
-const writeLog = (line: string) => void process.stderr.write(`${line}\n`)
+const writeLog = (line: string) => void process.stderr.write(line)
 
 /** Locks the state folder for this process and completes an interrupted move. */
 async function takeStateFolder(config: ApiConfig): Promise<() => void> {

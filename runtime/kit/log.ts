@@ -1,7 +1,9 @@
+import { type Logger, pino } from 'pino'
+
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 type LogFields = Record<string, unknown>
 
-/** A structured logger. Fields are plain data; a secret is never one of them. */
+/** A structured logger. Fields are plain data. A secret is never a field. */
 export interface Log {
   readonly debug: (message: string, fields?: LogFields) => void
   readonly info: (message: string, fields?: LogFields) => void
@@ -10,41 +12,59 @@ export interface Log {
   readonly child: (fields: LogFields) => Log
 }
 
-const SEVERITY = { debug: 10, info: 20, warn: 30, error: 40, silent: 100 } as const
-
 export type LogOptions = {
   readonly level: LogLevel | 'silent'
+  /** Receives each line with its line feed. It must write synchronously, because the process may exit right after. */
   readonly write: (line: string) => void
-  /** Passes every line before it is written: the redactor's place. */
+  /** Removes secrets from the text of a complete line. */
   readonly redact?: (line: string) => string
 }
 
-/**
- * An error as plain data. Of the fields that libraries add, only plain values are kept: pg adds its whole client, with the
- * connection's settings.
- */
-function plain(_key: string, value: unknown): unknown {
-  if (!(value instanceof Error)) return value
-  const { name, message, stack, cause } = value
-  const details = Object.entries(value).filter(([, detail]) => typeof detail !== 'object')
-  const errors = value instanceof AggregateError ? { errors: value.errors } : {}
-  return { ...Object.fromEntries(details), ...errors, name, message, stack, cause }
+/** A chain of causes can be a cycle. */
+const MAX_CAUSES = 10
+
+/** Creates a logger that writes JSON Lines: `level`, `at`, the fields, and `message`. */
+export function createLog({ level, write, redact }: LogOptions): Log {
+  return toLog(
+    pino(
+      {
+        level,
+        base: null,
+        messageKey: 'message',
+        timestamp: () => `,"at":"${new Date().toISOString()}"`,
+        formatters: { level: (label) => ({ level: label }), log: plainFields },
+        ...(redact && { hooks: { streamWrite: redact } }),
+      },
+      { write },
+    ),
+  )
 }
 
-/** A logger that writes JSON Lines. */
-export function createLog(options: LogOptions, fields: LogFields = {}): Log {
-  const at = (level: LogLevel) => (message: string, more?: LogFields) => {
-    if (SEVERITY[level] < SEVERITY[options.level]) return
-    const line = JSON.stringify({ at: new Date().toISOString(), level, message, ...fields, ...more }, plain)
-    options.write(options.redact ? options.redact(line) : line)
-  }
-  return {
-    debug: at('debug'),
-    info: at('info'),
-    warn: at('warn'),
-    error: at('error'),
-    child: (more) => createLog(options, { ...fields, ...more }),
-  }
+const toLog = (logger: Logger): Log => ({
+  debug: (message, fields = {}) => logger.debug(fields, message),
+  info: (message, fields = {}) => logger.info(fields, message),
+  warn: (message, fields = {}) => logger.warn(fields, message),
+  error: (message, fields = {}) => logger.error(fields, message),
+  child: (fields) => toLog(logger.child(fields)),
+})
+
+const plainFields = (fields: LogFields): LogFields =>
+  Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, plain(value)]))
+
+const plain = (value: unknown, causes = MAX_CAUSES): unknown =>
+  value instanceof Error ? plainError(value, causes) : value
+
+/**
+ * Converts an error to plain data. pino's own serializer copies every property, and pg adds its whole client with the
+ * password of the connection. Only properties that are not objects are kept.
+ */
+function plainError(error: Error, causes: number): LogFields {
+  const { name, message, stack, cause } = error
+  if (causes === 0) return { name, message }
+  const details = Object.entries(error).filter(([, detail]) => typeof detail !== 'object')
+  const errors =
+    error instanceof AggregateError ? error.errors.map((inner) => plain(inner, causes - 1)) : undefined
+  return { ...Object.fromEntries(details), errors, name, message, stack, cause: plain(cause, causes - 1) }
 }
 
 export const silentLog: Log = createLog({ level: 'silent', write: () => undefined })

@@ -8,7 +8,7 @@ import { createLog } from '../kit/log.ts'
 import { parseEnv } from '../kit/parse-env.ts'
 import { serveRunner } from './serve.ts'
 
-const log = createLog({ level: 'info', write: (line) => process.stderr.write(`${line}\n`) })
+const log = createLog({ level: 'info', write: (line) => process.stderr.write(line) })
 
 /** In a pod the environment names the runner's role. On a laptop the runner is a child of AgentHost. */
 async function main(): Promise<void> {

@@ -334,4 +334,12 @@ export const MIGRATIONS: readonly Migration[] = [
       await db.schema.alterTable('calls').addColumn('actor', 'text').execute()
     },
   },
+  {
+    version: 9,
+    name: 'how a turn ended, and what the agent reported in it',
+    up: async (db) => {
+      await db.schema.alterTable('turns').addColumn('end_json', 'text').execute()
+      await db.schema.alterTable('turns').addColumn('outcome_json', 'text').execute()
+    },
+  },
 ]

@@ -22,6 +22,8 @@ export interface Tables {
     state: TurnRow['state']
     prompt: string
     final: number
+    end_json: string | null
+    outcome_json: string | null
   }
   commands: {
     id: string

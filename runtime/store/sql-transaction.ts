@@ -11,7 +11,7 @@ import { insertIdempotencyKey } from './tables/idempotency.ts'
 import { changeRun, changeRunState, countRuns, insertRun, readAndLockRun } from './tables/runs.ts'
 import { writeSetting } from './tables/settings.ts'
 import { trustFirst } from './tables/trusted-folders.ts'
-import { changeTurn, insertTurn, listTurns } from './tables/turns.ts'
+import { changeTurn, endTurn, insertTurn, listTurns, reportOutcome } from './tables/turns.ts'
 
 /** The table functions, bound to one open transaction. */
 export const transactionOver = (scope: WriteScope): Transaction => ({
@@ -30,6 +30,8 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
 
   insertTurn: (turn) => insertTurn(scope, turn),
   changeTurn: (id, state) => changeTurn(scope, id, state),
+  endTurn: (id, end) => endTurn(scope, id, end),
+  reportOutcome: (turnId, outcome) => reportOutcome(scope, turnId, outcome),
   listTurns: (runId, states) => listTurns(scope, runId, states),
 
   insertCommand: (command) => insertCommand(scope, command),

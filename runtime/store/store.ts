@@ -1,4 +1,5 @@
 import type { Run, RunState, Turn } from '../../contracts/api.ts'
+import type { ErrorCode } from '../../contracts/errors.ts'
 import type { HostEnvelope, RunEnvelope, RunEvent } from '../../contracts/events.ts'
 import type { Isolation } from '../../contracts/exec.ts'
 import type { SandboxSettings } from '../../contracts/policy.ts'
@@ -83,6 +84,22 @@ export interface TurnRow extends Turn {
   readonly prompt: string
   readonly final: boolean
   readonly ordinal: number
+  /** How the turn ended. Absent until then, and in rows of earlier releases. */
+  readonly end?: TurnEnd
+  /** The last outcome that the agent reported in this turn. */
+  readonly outcome?: TurnOutcome
+}
+
+export interface TurnEnd {
+  readonly state: 'completed' | 'failed' | 'cancelled'
+  /** Why the turn failed. */
+  readonly code?: ErrorCode
+  readonly message?: string
+}
+
+export interface TurnOutcome {
+  readonly outcome: 'succeeded' | 'failed'
+  readonly summary?: string
 }
 
 export interface CommandRow {
@@ -250,6 +267,10 @@ export interface Transaction {
 
   insertTurn(turn: Omit<TurnRow, 'ordinal'>): Promise<TurnRow>
   changeTurn(id: string, state: Turn['state']): Promise<void>
+  /** Marks a turn as ended and stores how it ended. */
+  endTurn(id: string, end: TurnEnd): Promise<void>
+  /** Stores what the agent reported in a turn. A later report replaces an earlier one. */
+  reportOutcome(turnId: string, outcome: TurnOutcome): Promise<void>
   listTurns(runId: string, states?: readonly Turn['state'][]): Promise<TurnRow[]>
 
   insertCommand(command: CommandRow): Promise<void>

@@ -18,14 +18,17 @@ test('no two rules and no two policies share a name', () => {
   expect(new Set(namesOf(ADMISSION_POLICIES)).size).toBe(ADMISSION_POLICIES.length)
 })
 
-test.each(rules.map(({ name }) => name))('%s explains the required action and its purpose', (name) => {
-  const { message, protects } = rules.find((rule) => rule.name === name)!
+test.each(rules.map(({ name }) => name))(
+  '%s explains the required action and the risk without the rule',
+  (name) => {
+    const { message, risk } = rules.find((rule) => rule.name === name)!
 
-  expect(message.length).toBeGreaterThan(20)
-  expect(message.length).toBeLessThan(400)
-  expect(message).toMatch(/\b(must|may|only|remove|cannot|reserved|holds|lies)\b/)
-  expect(protects.length).toBeGreaterThan(8)
-})
+    expect(message.length).toBeGreaterThan(20)
+    expect(message.length).toBeLessThan(400)
+    expect(message).toMatch(/\b(must|may|only|remove|cannot|reserved|holds|lies)\b/)
+    expect(risk.length).toBeGreaterThan(8)
+  },
+)
 
 test('the eighteen known escapes are each named once, with rules that exist and an attempt', () => {
   expect(ESCAPE_PRECONDITIONS).toHaveLength(18)

@@ -53,9 +53,9 @@ function spell({ resources, operations }: Matched): string {
 
 function ruleTable(): string {
   const rows = ADMISSION_POLICIES.flatMap(({ rules }) =>
-    rules.map(({ name, message, protects }) => [`\`${name}\``, message, protects]),
+    rules.map(({ name, message, risk }) => [`\`${name}\``, message, risk]),
   )
-  return table(['rule', 'message', 'protects'], rows)
+  return table(['rule', 'message', 'without the rule'], rows)
 }
 
 function escapeTable(): string {

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { bundleApi } from '../../scripts/bundle.ts'
+import { bundleApi } from '../../tools/bundle.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'aw-api-bundle-'))
 let entry = ''

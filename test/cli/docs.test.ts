@@ -40,7 +40,7 @@ describe.each(PAGES)('%s', (page) => {
   test('names only files that exist', async () => {
     const text = await read(page)
     const links = [...text.matchAll(/\]\(([^)#:]+)\)/g)].map(([, link]) => join(page, '..', link ?? ''))
-    const paths = [...text.matchAll(/`((?:test|cli|docs|scripts|runtime|\.ci)\/[\w./-]+\.\w+)`/g)].map(
+    const paths = [...text.matchAll(/`((?:test|cli|docs|tools|infra|runtime|\.ci)\/[\w./-]+\.\w+)`/g)].map(
       ([, path]) => path ?? '',
     )
 

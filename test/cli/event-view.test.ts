@@ -34,6 +34,24 @@ const anExit = (exitCode: number): RunEvent => ({
 })
 
 describe('the event view shows', () => {
+  test('why a turn failed, and the same reason only once if the run fails with it', () => {
+    const reason = { code: 'agent_failed', message: 'The server at http://m has no model "x"' } as const
+    const aFailedTurn: RunEvent = { type: 'turn.ended', data: { turnId: 't', state: 'failed', ...reason } }
+    const aFailedRun = (message: string): RunEvent => ({
+      type: 'run.failed',
+      data: { code: reason.code, message },
+    })
+
+    expect(shown([aFailedTurn, aFailedRun(reason.message)])).toBe(
+      [
+        '     turn  failed: The server at http://m has no model "x" (agent_failed)',
+        '   failed  the last turn failed (agent_failed)',
+      ].join('\n'),
+    )
+    expect(shown([aFailedTurn, aFailedRun('it was lost')])).toContain('failed  it was lost (agent_failed)')
+    expect(shown([{ type: 'turn.ended', data: { turnId: 't', state: 'completed' } }])).toBe('')
+  })
+
   test('a command, its output in lines independent of the chunks, and its exit status', () => {
     const text = shown([
       aCall('run_command', { command: 'npm test' }),

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { bundleServices } from '../../scripts/bundle.ts'
+import { bundleServices } from '../../tools/bundle.ts'
 
 const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url))
 

@@ -121,7 +121,7 @@ const JOB_RULES: readonly (readonly [fault: string, is: (seen: Seen) => boolean]
 const LOGIN = ['AAD_LOGIN_METHOD', 'AZURE_CLIENT_ID', 'AZURE_TENANT_ID']
 
 /** Commands that start the program, which logs in to the cluster with kubelogin. */
-const PROGRAM = /\bpulumi (?:up|preview|refresh)|npm run up |preview-stack (?:up|down|sweep)|scripts\/drift/
+const PROGRAM = /\bpulumi (?:up|preview|refresh)|npm run up |preview-stack (?:up|down|sweep)|tools\/drift/
 /**
  * Runners must come from variables of the repository: GitHub resolves variables of an environment only after it has
  * chosen the runner.

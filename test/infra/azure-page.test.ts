@@ -35,13 +35,14 @@ describe('the page of traps', () => {
       const words: readonly string[] = answer.match(/\b(rule|test|default|not|in part)\b/g) ?? []
       expect(words.length).toBeGreaterThan(0)
       if (words.includes('rule')) expect(references.some((one) => RULES.has(one))).toBe(true)
-      if (words[0] === 'test') expect(references.some((one) => /^(?:test|infra|cli)\//.test(one))).toBe(true)
+      if (words[0] === 'test')
+        expect(references.some((one) => /^(?:test|infra|tools|cli)\//.test(one))).toBe(true)
     },
   )
 
   test('names nothing that is not there, elsewhere either', () => {
     const paths = [
-      ...PAGE.matchAll(/`((?:infra|test|cli|policies|contracts|scripts|docs|\.github)\/[\w./-]+)`/g),
+      ...PAGE.matchAll(/`((?:infra|test|cli|policies|contracts|tools|docs|\.github)\/[\w./-]+)`/g),
     ]
 
     expect(paths.map(([, path]) => path ?? '').filter((path) => !existsSync(join(ROOT, path)))).toEqual([])

@@ -5,19 +5,19 @@ import { homedir, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { runProgram } from '../../infra/engine/run-program.ts'
-import { controllerSurroundings, hardened } from '../../infra/plans/controller-hardening.ts'
+import { controllerSurroundings, hardened } from '../../infra/model/controller-hardening.ts'
 import {
   CONTROLLER_FILES,
   CONTROLLER_SOURCE,
   CONTROLLER_VERSION,
   LOCK_ANNOTATION,
   lockedObjects,
-} from '../../infra/plans/controller-release.ts'
+} from '../../infra/model/controller-release.ts'
 import { fetchRelease } from '../../infra/release/fetch-release.ts'
 import { parseKubeconfig } from '../../infra/release/kubeconfig.ts'
 import { readRelease } from '../../infra/release/read-release.ts'
 import { readStackText } from '../../infra/stack-file.ts'
+import { runProgram } from '../../tools/offline-plan/engine/run-program.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 /** Where Go keeps the module that the test clusters are built from, if this machine has built one. */

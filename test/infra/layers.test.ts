@@ -5,12 +5,12 @@ import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { isUnknown, type Plan, type PlannedResource } from '../../contracts/planned-resource.ts'
 import { parseInfraConfig, parseStackFile } from '../../infra/config-schema.ts'
-import { makePlan } from '../../infra/plan/make-plan.ts'
-import { serialize } from '../../infra/plan/stored-plan.ts'
-import { LAYERS, layerStack } from '../../infra/plans/layers.ts'
-import { reviewPlan } from '../../infra/plans/review.ts'
+import { LAYERS, layerStack } from '../../infra/model/layers.ts'
 import { readStackText, writeStackText } from '../../infra/stack-file.ts'
 import { checkStack } from '../../policies/stack/rules.ts'
+import { makePlan } from '../../tools/offline-plan/make-plan.ts'
+import { reviewPlan } from '../../tools/offline-plan/review.ts'
+import { serialize } from '../../tools/offline-plan/stored-plan.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const committed = (stack: string) =>

@@ -2,10 +2,15 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { Plan, PlannedResource } from '../../contracts/planned-resource.ts'
-import { shapesFolder } from '../../infra/shapes/cache.ts'
-import { checkShapes, loadShapes, type Shapes, typesWithoutShape } from '../../infra/shapes/check-shapes.ts'
-import { hiddenObjects } from '../../infra/shapes/hidden-objects.ts'
 import { checkStack, STACK_RULES } from '../../policies/stack/rules.ts'
+import { shapesFolder } from '../../tools/azure-shapes/cache.ts'
+import {
+  checkShapes,
+  loadShapes,
+  type Shapes,
+  typesWithoutShape,
+} from '../../tools/azure-shapes/check-shapes.ts'
+import { hiddenObjects } from '../../tools/azure-shapes/hidden-objects.ts'
 
 const FOLDER = resolve(import.meta.dirname, '../../plans')
 const PLANS = readdirSync(FOLDER)

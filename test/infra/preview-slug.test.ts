@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { names, PreviewSlug } from '../../contracts/names.ts'
-import { previewSlug, previewStack } from '../../infra/plans/preview-slug.ts'
+import { previewSlug, previewStack } from '../../infra/model/preview-slug.ts'
 
 test.each([
   ['example', 'example-50d858'],

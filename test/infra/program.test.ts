@@ -2,11 +2,11 @@ import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { isSecret, isUnknown, type Plan, type PlannedResource } from '../../contracts/planned-resource.ts'
-import { runProgram } from '../../infra/engine/run-program.ts'
-import { makePlan } from '../../infra/plan/make-plan.ts'
-import { serialize } from '../../infra/plan/stored-plan.ts'
-import { secretGetter } from '../../infra/plans/roles.ts'
+import { secretGetter } from '../../infra/model/roles.ts'
 import { readStackText } from '../../infra/stack-file.ts'
+import { runProgram } from '../../tools/offline-plan/engine/run-program.ts'
+import { makePlan } from '../../tools/offline-plan/make-plan.ts'
+import { serialize } from '../../tools/offline-plan/stored-plan.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const plans: Record<string, Plan> = {}

@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { shapesFolder } from '../../infra/shapes/cache.ts'
-import { checkShapes, loadShapes, type Shapes } from '../../infra/shapes/check-shapes.ts'
 import type { ArmResource } from '../../infra/state/arm.ts'
 import type { StateConfig } from '../../infra/state/state-config.ts'
+import { shapesFolder } from '../../tools/azure-shapes/cache.ts'
+import { checkShapes, loadShapes, type Shapes } from '../../tools/azure-shapes/check-shapes.ts'
 import { planOf } from './one-resource.ts'
 import { byType, resourcesOf, stateConfigOf } from './state-rig.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { fitsAzure } from '../../infra/plans/naming.ts'
-import { BUILT_IN_ROLES } from '../../infra/plans/roles.ts'
+import { fitsAzure } from '../../infra/model/naming.ts'
+import { BUILT_IN_ROLES } from '../../infra/model/roles.ts'
 import * as rights from '../../infra/state/rights.ts'
 import type { StateConfig } from '../../infra/state/state-config.ts'
 import { stateNames } from '../../infra/state/state-names.ts'

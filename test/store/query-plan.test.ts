@@ -31,6 +31,8 @@ async function exercise(store: Store): Promise<void> {
     await tx.changeRunState(runId, { from: 'queued', to: 'running' })
     await tx.insertTurn({ id: 't', runId, state: 'queued', prompt: 'p', final: false })
     await tx.changeTurn('t', 'sent')
+    await tx.reportOutcome('t', { outcome: 'succeeded' })
+    await tx.endTurn('t', { state: 'completed' })
     await tx.listTurns(runId, ['sent'])
     await tx.insertCommand({ id: 'c', runId, request: {}, state: 'running' })
     await tx.endCommand('c', {})

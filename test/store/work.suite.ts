@@ -27,6 +27,26 @@ export function testWork(engine: StoreUnderTest): void {
       expect(queued.map(({ id }) => id).toSorted()).toEqual([`${runId}-b`, `${runId}-c`])
     })
 
+    it('keeps how a turn ended and the last outcome that was reported in it', async () => {
+      const runId = await givenRun(store())
+      const id = `${runId}-turn`
+      const end = { state: 'failed', code: 'agent_failed', message: AWKWARD } as const
+      await store().transaction((tx) =>
+        tx.insertTurn({ id, runId, state: 'sent', prompt: 'p', final: false }),
+      )
+
+      await store().transaction((tx) => tx.reportOutcome(id, { outcome: 'failed' }))
+      await store().transaction((tx) => tx.reportOutcome(id, { outcome: 'succeeded', summary: AWKWARD }))
+      await store().transaction((tx) => tx.endTurn(id, end))
+
+      expect(await store().transaction((tx) => tx.listTurns(runId, ['ended']))).toEqual([
+        {
+          ...{ id, runId, state: 'ended', prompt: 'p', final: false, ordinal: 1 },
+          ...{ end, outcome: { outcome: 'succeeded', summary: AWKWARD } },
+        },
+      ])
+    })
+
     it('keeps a command with its first result, for its own run only', async () => {
       const [runId, other] = [await givenRun(store()), await givenRun(store())]
       const request = { command: AWKWARD }

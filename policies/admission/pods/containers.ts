@@ -62,49 +62,49 @@ export const CONTAINER_SHAPE: readonly AdmissionRule[] = [
     of: 'dyn(object.spec)',
     at: 'spec',
     allowed: [...POD_FIELDS, ...RULED].sort(),
-    protects: 'against fields that this list does not know, those of later Kubernetes versions among them',
+    risk: 'a field that these rules do not check, for example of a later Kubernetes version, could weaken the isolation',
   }),
   {
     name: 'container-names',
     expression: `object.spec.containers.size() == 2 && object.spec.containers.all(c, c.name in ${list(Object.values(CONTAINERS))})`,
     message: `spec.containers must be ${Object.values(CONTAINERS).join(' and ')}, and no other`,
-    protects: 'against a container that shares the sandbox’s address and says nothing about itself',
+    risk: 'an additional container could use the network address of the sandbox',
   },
   eachContainer({
     name: 'container-fields',
     permits: `dyn(c).all(k, k in ${list(CONTAINER_FIELDS)} || k in ${list(EPHEMERAL_FIELDS)} && variables.ephemeral.exists(e, e.name == c.name))`,
-    message: `has a field that a sandbox’s container may not set: remove it (envFrom, lifecycle, volumeDevices and whatever else)`,
-    protects: 'against fields that this list does not know: devices, hooks, environments from Secrets',
+    message: `has a field that a sandbox’s container may not set, such as envFrom, lifecycle or volumeDevices: remove it`,
+    risk: 'a field that these rules do not check could add devices, hooks or environment variables from Secrets',
   }),
   eachContainer({
     name: 'container-image',
     permits: `c.image.matches('@sha256:[0-9a-f]{64}$') && (c.name == '${CONTAINERS.agentHost}' ? [params.data.agentHostRepository] : c.name == '${CONTAINERS.toolbox}' ? [params.data.toolboxRepository] : [params.data.agentHostRepository, params.data.toolboxRepository]).exists(r, c.image.startsWith(r + '@sha256:'))`,
     message:
-      'image must be the environment’s own for this container, by digest: <repository>@sha256:<64 hex digits>',
-    protects: 'against other people’s images and against tags that move',
+      'image must be the environment’s image for this container, with its digest: <repository>@sha256:<64 hex digits>',
+    risk: 'the sandbox could run a foreign image, or a tag that was moved to another image',
   }),
   eachContainer({
     name: 'container-working-dir',
     permits:
       "!c.?workingDir.orValue('').matches('(^|/)(proc|sys|dev)(/|$)') && !c.?workingDir.orValue('').contains('..')",
     message:
-      'workingDir must not lie in /proc, /sys or /dev: a runtime can be led out by it (CVE-2024-21626)',
-    protects: 'the host’s files from a runtime that leaks a descriptor',
+      'workingDir must not be in /proc, /sys or /dev: a container can escape through it (CVE-2024-21626)',
+    risk: 'a runtime that leaks a file descriptor would give the container access to files of the host',
   }),
   eachContainer({
     name: 'container-env',
     permits:
       "c.?env.orValue([]).all(e, dyn(e.?valueFrom.orValue({})).all(k, k in ['fieldRef', 'resourceFieldRef']))",
     message:
-      'env[].valueFrom may only be fieldRef or resourceFieldRef: no Secret and no ConfigMap reaches an environment',
-    protects: 'Secrets of the namespace',
+      'env[].valueFrom may only be fieldRef or resourceFieldRef: values from Secrets and ConfigMaps are not allowed',
+    risk: 'a sandbox could read Secrets of the namespace in its environment',
   }),
   eachContainer({
     name: 'container-limits',
     of: 'regular',
     permits: RESOURCES.map(hasLimit).join(' && '),
     message: `resources.limits must have ${RESOURCES.join(', ')}`,
-    protects: 'the node and other sandboxes from a run that takes everything',
+    risk: 'one run could use up its node',
   }),
   eachContainer({
     name: 'container-memory',
@@ -112,26 +112,26 @@ export const CONTAINER_SHAPE: readonly AdmissionRule[] = [
     permits:
       "quantity(string(c.?resources.?requests.?memory.orValue('0'))).compareTo(quantity(string(c.?resources.?limits.?memory.orValue('1')))) == 0",
     message:
-      'resources.requests.memory must equal resources.limits.memory: in a virtual machine the limit is its size',
-    protects: 'other sandboxes from a node that is out of memory',
+      'resources.requests.memory must equal resources.limits.memory: the limit is the size of the virtual machine',
+    risk: 'a node could run out of memory and end other sandboxes',
   }),
   eachContainer({
     name: 'container-devices',
     permits: `dyn(c.?resources.orValue({})).all(k, k in ['limits', 'requests']) && c.?resources.?limits.orValue({}).all(r, r in ${list(RESOURCES)}) && c.?resources.?requests.orValue({}).all(r, r in ${list(RESOURCES)})`,
     message: `resources may only name ${RESOURCES.join(', ')}: no devices, huge pages or resource claims`,
-    protects: 'devices of the node',
+    risk: 'the sandbox could use devices of the node',
   }),
   eachContainer({
     name: 'container-host-port',
     permits: 'c.?ports.orValue([]).all(p, !has(p.hostPort) && !has(p.hostIP))',
     message: 'ports[].hostPort and hostIP must be left out',
-    protects: 'addresses of the node',
+    risk: 'the sandbox could listen on addresses of the node',
   }),
   eachContainer({
     name: 'container-probes',
     permits: `c.name != '${CONTAINERS.agentHost}' || ${PROBES.map((probe) => `has(c.${probe})`).join(' && ')}`,
     message: `${CONTAINERS.agentHost} must have ${PROBES.join(', ')}`,
-    protects: 'that a sandbox which cannot serve is never handed out',
+    risk: 'a run could get a sandbox that cannot serve it',
   }),
   eachContainer({
     name: 'container-probe-host',
@@ -140,6 +140,6 @@ export const CONTAINER_SHAPE: readonly AdmissionRule[] = [
         `['httpGet', 'tcpSocket'].all(a, !has(c.${probe}) || !(a in dyn(c.${probe})) || !('host' in dyn(c.${probe})[a]))`,
     ).join(' && '),
     message: 'probes must not set host: the node itself would call that address',
-    protects: 'what the node can reach and a sandbox cannot',
+    risk: 'the kubelet could be made to connect to addresses that a sandbox cannot reach',
   }),
 ]

@@ -21,23 +21,22 @@ export const NEW_METADATA: readonly AdmissionRule[] = [
     offenders:
       "variables.annotations.filter(k, k.startsWith('io.katacontainers.')).map(k, 'metadata.annotations.' + string(k))",
     message: 'must be left out: it reconfigures the virtual machine',
-    protects: 'the boundary: its kernel, hypervisor and shared folders',
+    risk: 'the sandbox could replace the kernel, hypervisor or shared folders of its virtual machine',
   },
   {
     name: 'pod-annotations',
     expression: `variables.annotations.all(k, ${isKnownAnnotation('k')} || k.startsWith('io.katacontainers.'))`,
     offenders: `variables.annotations.filter(k, !(${isKnownAnnotation('k')})).map(k, 'metadata.annotations.' + string(k))`,
     message:
-      'is not an annotation that a sandbox may have: runtimes, networks and webhooks obey annotations, so remove it',
-    protects:
-      'the boundary and the network from what is told by annotation (gVisor flags, further networks, sidecars)',
+      'is not an annotation that a sandbox may have: remove it, because runtimes, networks and webhooks obey annotations',
+    risk: 'an annotation could change the isolation or the network (gVisor flags, additional networks, sidecars)',
   },
   {
     name: 'pod-labels',
     expression: `variables.labels.all(k, ${isKnownLabel('k')})`,
     offenders: `variables.labels.filter(k, !(${isKnownLabel('k')})).map(k, 'metadata.labels.' + string(k))`,
     message: `is not a label that a sandbox may have (${CLASS_LABEL}, app.kubernetes.io/…): remove it`,
-    protects: 'against webhooks that inject by label, and selectors that were not meant for sandboxes',
+    risk: 'a webhook could inject containers, or a selector for other workloads could match the sandbox',
   },
 ]
 
@@ -53,14 +52,14 @@ export const CHANGED_METADATA: readonly AdmissionRule[] = [
     expression: `${changed('labels')}.all(k, k.startsWith('${CONTROLLER_PREFIX}') && ${byController})`,
     offenders: `${changed('labels')}.map(k, 'metadata.labels.' + string(k))`,
     message: 'cannot change on a running sandbox: network policies select by labels',
-    protects: 'the network policies of a running sandbox',
+    risk: 'a running sandbox could move to other network policies',
   },
   {
     name: 'pod-annotations-frozen',
     expression: `${changed('annotations')}.all(k, (${isKnownAnnotation('k')}) && ${byController})`,
     offenders: `${changed('annotations')}.map(k, 'metadata.annotations.' + string(k))`,
     message: 'cannot change on a running sandbox',
-    protects: 'the boundary and the network from what is told by annotation',
+    risk: 'an annotation could change the isolation or the network of a running sandbox',
   },
 ]
 

@@ -51,8 +51,8 @@ const MAKERS: AdmissionPolicy = {
       name: 'pod-maker',
       expression: byController,
       message:
-        'only the agent-sandbox controller makes pods in this namespace: ask for a sandbox by a SandboxClaim',
-      protects: 'that every pod here is a sandbox of a template',
+        'only the agent-sandbox controller may create pods in this namespace: create a SandboxClaim instead',
+      risk: 'pods that follow no template could run among the sandboxes',
     },
   ],
 }
@@ -72,21 +72,21 @@ const CHANGES: AdmissionPolicy = {
     {
       name: 'pod-changer',
       expression: `request.?subResource.orValue('') != '' || ${byController} || ${byCollector}`,
-      message: 'only the agent-sandbox controller changes pods in this namespace',
-      protects: 'labels, owners and images of running sandboxes',
+      message: 'only the agent-sandbox controller may change pods in this namespace',
+      risk: 'other identities could change labels, owners and images of running sandboxes',
     },
     {
       name: 'pod-spec-frozen',
       expression: "request.?subResource.orValue('') != '' || object.spec == oldObject.spec",
       offenders: `${changedKeys('dyn(oldObject.spec)', 'dyn(object.spec)')}.map(k, 'spec.' + string(k))`,
-      message: 'cannot change in a running sandbox: end the claim and make a new one',
-      protects: 'that a sandbox stays what was admitted, its images before all',
+      message: 'cannot change in a running sandbox: delete its claim and create a new one',
+      risk: 'a running sandbox could change to a specification that was not checked, for example to another image',
     },
     {
       name: 'pod-resize',
       expression: "request.?subResource.orValue('') != 'resize'",
-      message: 'a sandbox cannot be resized: its virtual machine was made for its limits',
-      protects: 'the limits that were admitted',
+      message: 'a sandbox cannot be resized: its virtual machine has a fixed size',
+      risk: 'a sandbox could exceed the limits that were checked at its creation',
     },
     ...CHANGED_METADATA,
   ],
@@ -102,8 +102,8 @@ const BINDING: AdmissionPolicy = {
       name: 'pod-binder',
       expression: byScheduler,
       message:
-        'only the scheduler binds pods of this namespace to nodes: a binding passes by taints and can add labels',
-      protects: 'the choice of the node, and labels of pods',
+        'only the scheduler may bind pods of this namespace to nodes: a binding bypasses taints and can add labels',
+      risk: 'other identities could choose the node of a pod and add labels to it',
     },
   ],
 }
@@ -118,7 +118,7 @@ const DEBUG: AdmissionPolicy = {
       name: 'ephemeral-containers',
       expression: byBreakGlass,
       message: 'only the break-glass group may add ephemeral containers',
-      protects: 'memory and credentials of running pods',
+      risk: 'other identities could read memory and credentials of running pods',
     },
   ],
 }

@@ -26,7 +26,7 @@ export const VOLUMES: readonly AdmissionRule[] = [
     expression: `variables.volumes.all(v, v.all(k, k in ${NAMED}))`,
     offenders: `variables.volumes.filter(v, !v.all(k, k in ${NAMED})).map(v, 'volume ' + string(v.name) + ' (' + v.filter(k, !(k in ${NAMED})).map(k, string(k)).join(', ') + ')')`,
     message: `spec.volumes[] may only be ${KINDS.join(', ')}: no hostPath, Secret, image, network or CSI volume`,
-    protects: 'files and sockets of the node, Secrets, other people’s storage',
+    risk: 'the sandbox could read files and sockets of the node, Secrets, or other storage',
   },
   {
     name: 'volume-fields',
@@ -35,7 +35,7 @@ export const VOLUMES: readonly AdmissionRule[] = [
     message: `spec.volumes[] may only have ${Object.entries(FIELDS)
       .map(([kind, fields]) => `${kind}.{${fields.join(', ')}}`)
       .join(', ')}`,
-    protects: 'memory and huge pages of the node; against fields that this list does not know',
+    risk: 'a volume could take memory or huge pages of the node, or set a field that these rules do not check',
   },
   {
     name: 'volume-size',
@@ -43,7 +43,7 @@ export const VOLUMES: readonly AdmissionRule[] = [
     offenders:
       "variables.volumes.filter(v, has(v.emptyDir) && !has(v.emptyDir.sizeLimit)).map(v, 'volume ' + string(v.name))",
     message: 'spec.volumes[].emptyDir must have a sizeLimit',
-    protects: 'the disk of the node',
+    risk: 'one run could fill the disk of its node',
   },
   {
     name: 'volume-config-map',
@@ -51,8 +51,8 @@ export const VOLUMES: readonly AdmissionRule[] = [
       "variables.volumes.all(v, !has(v.configMap) || v.configMap.?name.orValue('') == params.data.executorKeys)",
     offenders:
       "variables.volumes.filter(v, has(v.configMap) && v.configMap.?name.orValue('') != params.data.executorKeys).map(v, 'volume ' + string(v.name))",
-    message: 'spec.volumes[].configMap may only be that of the executor’s public keys',
-    protects: 'AgentHost from trusting other keys',
+    message: 'spec.volumes[].configMap may only be the ConfigMap with the executor’s public keys',
+    risk: 'AgentHost could be made to trust other keys',
   },
   {
     name: 'volume-claim',
@@ -60,38 +60,37 @@ export const VOLUMES: readonly AdmissionRule[] = [
       "variables.volumes.all(v, !has(v.persistentVolumeClaim) || v.persistentVolumeClaim.claimName == v.name + '-' + object.metadata.name)",
     offenders:
       "variables.volumes.filter(v, has(v.persistentVolumeClaim) && v.persistentVolumeClaim.claimName != v.name + '-' + object.metadata.name).map(v, 'volume ' + string(v.name))",
-    message:
-      'spec.volumes[].persistentVolumeClaim must be the sandbox’s own, <volume>-<pod>: name no other claim',
-    protects: 'the files of other runs',
+    message: 'spec.volumes[].persistentVolumeClaim must be the sandbox’s own claim, <volume>-<pod>',
+    risk: 'the sandbox could read the files of another run',
   },
   eachContainer({
     name: 'mount-fields',
     permits: `${mounts}.all(m, m.all(k, k in ${list(MOUNT_FIELDS)}))`,
     message: `volumeMounts[] may only have ${MOUNT_FIELDS.join(', ')}: no mountPropagation, subPath or subPathExpr`,
-    protects: 'the node’s mounts, and against links that lead a subPath out of its volume',
+    risk: 'the container could change mounts of the node, or leave its volume through a link in a subPath',
   }),
   eachContainer({
     name: 'mount-path',
     permits: `${mounts}.all(m, !${isWritable('m')} || m.mountPath.matches(${text(WRITABLE_PATHS)}))`,
     message: `a writable volume may only be mounted at ${WORKSPACE_MOUNT}, /tmp or /home/<name>`,
-    protects: 'programs and configuration of the image from being covered',
+    risk: 'a volume could cover programs and configuration of the image',
   }),
   eachContainer({
     name: 'mount-read-only',
     permits: `${mounts}.all(m, ${isWritable('m')} || m.?readOnly.orValue(false) && (m.mountPath == ${text(EXECUTOR_KEYS.mountPath)} || m.mountPath.startsWith('/var/run/secrets/') && !m.mountPath.contains('..')))`,
     message: `keys and tokens must be mounted read-only, at ${EXECUTOR_KEYS.mountPath} or below /var/run/secrets`,
-    protects: 'AgentHost’s keys and tokens from being replaced',
+    risk: 'AgentHost’s keys and tokens could be replaced',
   }),
   eachContainer({
     name: 'workspace-container',
     permits: `c.name == '${CONTAINERS.toolbox}' || ${mounts}.all(m, m.mountPath != '${WORKSPACE_MOUNT}' && !variables.regular.exists(o, o.name == '${CONTAINERS.toolbox}' && ${isWritable('m')} && o.?volumeMounts.orValue([]).exists(n, n.name == m.name)))`,
-    message: `a writable volume of ${CONTAINERS.toolbox}, ${WORKSPACE_MOUNT} before all, must not be mounted in another container`,
-    protects: 'AgentHost, which holds the credential, from files that the agent wrote',
+    message: `a writable volume of ${CONTAINERS.toolbox}, such as ${WORKSPACE_MOUNT}, must not be mounted in another container`,
+    risk: 'files that the agent wrote could reach AgentHost, which holds the credential',
   }),
   eachContainer({
     name: 'keys-container',
     permits: `c.name == '${CONTAINERS.agentHost}' || ${mounts}.all(m, !variables.volumes.exists(v, v.name == m.name && has(v.configMap)))`,
     message: `only ${CONTAINERS.agentHost} may mount the executor’s keys`,
-    protects: 'nothing that is secret; it keeps the toolbox ignorant of how AgentHost is configured',
+    risk: 'the toolbox could read the public keys; they are not secret, but it does not need them',
   }),
 ]

@@ -47,7 +47,11 @@ function scopesToCome(plan: RuledPlan): Problem[] {
 function nameless(resource: RuledResource): Problem[] {
   if (roleIdOf(resource.inputs['roleDefinitionId']) !== undefined) return []
   return [
-    problem(resource, 'roleDefinitionId', 'names no role that is known while planning: write its id out'),
+    problem(
+      resource,
+      'roleDefinitionId',
+      'does not name a role that is known while planning: write the role id as a constant',
+    ),
   ]
 }
 
@@ -82,7 +86,8 @@ function ownRoles(resource: RuledResource): Problem[] {
               typeof action === 'string' &&
               !/\*(?!\/read$)|^Microsoft\.Authorization\/.*\/(?:write|delete)/is.test(action),
           ),
-        remedy: 'list actions by name; no "*" but for reading, none that assigns roles',
+        remedy:
+          'list actions by name, without "*" (except for reading) and without actions that assign roles',
       })
     }),
   )
@@ -95,7 +100,7 @@ function shape(resource: RuledResource): Problem[] {
     ...demand(resource, 'principalType', isOneOf('ServicePrincipal', 'Group', 'User')),
     ...demand(resource, 'roleAssignmentName', {
       holds: (value) => typeof value === 'string' && VERSION_5.test(value),
-      remedy: 'make a version 5 UUID of scope, principal and role by their logical names',
+      remedy: 'create a version 5 UUID from the logical names of scope, principal and role',
     }),
   ]
 }
@@ -107,7 +112,7 @@ function credentialShape(resource: RuledResource): Problem[] {
   return [
     ...demand(resource, 'subject', {
       holds: (value) => typeof value === 'string' && SUBJECT.test(value),
-      remedy: 'set it to system:serviceaccount:<namespace>:<name>, exact and in lower case',
+      remedy: 'set it to system:serviceaccount:<namespace>:<name>, without wildcards and in lower case',
     }),
     ...demand(resource, 'audiences', {
       holds: (value) => JSON.stringify(value) === JSON.stringify([AUDIENCE]),
@@ -123,12 +128,12 @@ function issuers(plan: RuledPlan): Problem[] {
   return ofType(plan, CREDENTIAL)
     .filter((one) => isUnknown(one.inputs['issuer']))
     .filter((one) => !originsOf(plan, one, 'issuer').some((urn) => trusted.includes(urn)))
-    .map((one) => problem(one, 'issuer', `comes from no cluster of this plan: ${isIssuer.remedy}`))
+    .map((one) => problem(one, 'issuer', `does not come from a cluster of this plan: ${isIssuer.remedy}`))
 }
 
 const isIssuer: Demand = {
   holds: (value) => typeof value === 'string' && /^https:\/\/[^\s/]+\/.*$/.test(value),
-  remedy: "take it from the cluster's oidcIssuerProfile.issuerURL, as it is",
+  remedy: "use the cluster's oidcIssuerProfile.issuerURL unchanged",
 }
 
 /** Returns the identity of a credential, or undefined if the plan does not contain it. */
@@ -152,7 +157,11 @@ function split(plan: RuledPlan): Problem[] {
     const identity = identityOf(plan, credential)
     if (identity === undefined) {
       return [
-        problem(credential, 'resourceName', "names no identity of this plan: pass the identity's own name"),
+        problem(
+          credential,
+          'resourceName',
+          'does not name an identity of this plan: pass the name of the identity resource',
+        ),
       ]
     }
     const held = ofType(plan, ROLE_ASSIGNMENT).filter((role) =>
@@ -187,14 +196,18 @@ function serial(plan: RuledPlan): Problem[] {
   return [...groups].flatMap(([identity, group]) => {
     if (identity === undefined) {
       return group.map((one) =>
-        problem(one, 'resourceName', "names no identity of this plan: pass the identity's own name"),
+        problem(
+          one,
+          'resourceName',
+          'does not name an identity of this plan: pass the name of the identity resource',
+        ),
       )
     }
     return group.flatMap((one, index) =>
       group.slice(index + 1).flatMap((other) => {
         if (before(one.urn).has(other.urn) || before(other.urn).has(one.urn)) return []
         return [
-          problem(other, '', `may be made at the same time as ${one.name}: make one depend on the other`),
+          problem(other, '', `may be created at the same time as ${one.name}: make one depend on the other`),
         ]
       }),
     )
@@ -225,7 +238,7 @@ function few(plan: RuledPlan): Problem[] {
   return [...counted].flatMap(([identity, group]) =>
     identity === undefined || isWithin(0, MAX_CREDENTIALS).holds(group.length)
       ? []
-      : [problem(identity, '', `has ${group.length} federated credentials; Azure takes ${MAX_CREDENTIALS}`)],
+      : [problem(identity, '', `has ${group.length} federated credentials; Azure allows ${MAX_CREDENTIALS}`)],
   )
 }
 
@@ -234,8 +247,9 @@ export const ACCESS_RULES: readonly StackRule[] = [
     number: 27,
     name: 'rbac-scope',
     level: 'mandatory',
-    says: 'no role that owns, changes or gives away is held on a group or more without a condition, and our own roles name their actions',
-    protects: 'a stolen identity changes one thing and not all',
+    requires:
+      'a role that can own, change or grant has a condition if its scope is wider than one resource, and custom roles list their actions',
+    reason: 'a stolen identity can change one resource and not all',
     resource: {
       types: [ROLE_ASSIGNMENT, ROLE_DEFINITION],
       check: (resource) => (typeOf(resource) === ROLE_DEFINITION ? ownRoles(resource) : scope(resource)),
@@ -246,24 +260,25 @@ export const ACCESS_RULES: readonly StackRule[] = [
     number: 28,
     name: 'rbac-shape',
     level: 'mandatory',
-    says: 'a role assignment names the kind of its principal, and its own name is a UUID of version 5',
-    protects: 'Azure finds principals that were just made, and a second run names the same assignment',
+    requires: 'a role assignment states the type of its principal, and its name is a version 5 UUID',
+    reason: 'Azure accepts principals that were just created, and a second run uses the same assignment',
     resource: { types: [ROLE_ASSIGNMENT], check: shape },
   },
   {
     number: 29,
     name: 'rbac-split',
     level: 'mandatory',
-    says: 'an identity of sandboxes may read a secret by its name and ask a model, and nothing else',
-    protects: 'what runs in a sandbox with its token writes no secret and changes nothing in Azure',
+    requires: 'an identity of sandboxes may only read named secrets and call a model',
+    reason: 'a process in a sandbox that has the token cannot write secrets or change Azure resources',
     stack: split,
   },
   {
     number: 30,
     name: 'fic-shape',
     level: 'mandatory',
-    says: "a federated credential trusts one service account of the cluster's own issuer, for Azure alone",
-    protects: 'no other account, cluster or audience signs in',
+    requires:
+      "a federated credential trusts one service account of this cluster's issuer, with Azure's audience",
+    reason: 'no other account, cluster or audience can sign in',
     resource: { types: [CREDENTIAL], check: credentialShape },
     stack: issuers,
   },
@@ -271,8 +286,8 @@ export const ACCESS_RULES: readonly StackRule[] = [
     number: 40,
     name: 'fic-serial',
     level: 'mandatory',
-    says: 'the federated credentials of an identity are made one after another, twenty at most',
-    protects: 'Azure answers 409 to two at once',
+    requires: 'the federated credentials of an identity are created one after another, at most twenty',
+    reason: 'Azure rejects concurrent changes with 409',
     stack: (plan) => [...serial(plan), ...few(plan)],
   },
 ]

@@ -72,11 +72,11 @@ const fqdn: Check = (resource) => {
 const TAINT = `${SYSTEM_TAINT.key}=${SYSTEM_TAINT.value}:${SYSTEM_TAINT.effect}`
 const isSystemSize: Demand = {
   holds: (value) => readSize(value).vcpus >= 4 && !readSize(value).series.startsWith('B'),
-  remedy: 'take at least 4 vCPUs, and no burstable size',
+  remedy: 'use at least 4 vCPUs and no burstable size',
 }
 const holdsSystemTaint: Demand = {
   holds: (value) => asList(value).includes(TAINT),
-  remedy: `add "${TAINT}", so that nothing but the system runs there`,
+  remedy: `add "${TAINT}", so that only system pods run there`,
 }
 
 const systemPool: Check = (resource, { environment }) => {
@@ -86,7 +86,7 @@ const systemPool: Check = (resource, { environment }) => {
       problem(
         resource,
         'agentPoolProfiles',
-        'holds no pool that is known while planning: add one of mode "System"',
+        'has no pool that is known while planning: add one with mode "System"',
       ),
     ]
   }
@@ -102,7 +102,7 @@ const systemPool: Check = (resource, { environment }) => {
 /** Azure can neither add nor change user pools through the cluster resource (pulumi-azure-native 1686, 4264). */
 const isInline: Demand = {
   holds: (value) => value === 'System',
-  remedy: 'set it to "System", and make other pools resources of their own',
+  remedy: 'set it to "System", and create other pools as separate resources',
 }
 
 /** AKS accepts only these names. */
@@ -116,7 +116,7 @@ function maintenance(plan: RuledPlan): Problem[] {
       problem(
         cluster,
         '',
-        `has no MaintenanceConfiguration "${name}": upgrades would come at any hour; add it`,
+        `has no MaintenanceConfiguration "${name}": upgrades could start at any hour; add it`,
       ),
     )
   })
@@ -134,8 +134,8 @@ export const CLUSTER_RULES: readonly StackRule[] = [
     number: 6,
     name: 'cluster-network',
     level: 'mandatory',
-    says: 'the network is Azure CNI overlay with the data plane and policies of Cilium',
-    protects: 'the policies that hold sandboxes are enforced by Cilium alone',
+    requires: 'the network is Azure CNI overlay with the data plane and the policies of Cilium',
+    reason: 'only Cilium enforces the network policies of sandboxes',
     resource: demands({
       'networkProfile.networkPlugin': isOneOf('azure'),
       'networkProfile.networkPluginMode': isOneOf('overlay'),
@@ -147,16 +147,18 @@ export const CLUSTER_RULES: readonly StackRule[] = [
     number: 7,
     name: 'acns-fqdn',
     level: 'mandatory',
-    says: 'where sandboxes leave by names (tag `egress` is `fqdn` or not set), policies by name are on',
-    protects: 'without them every policy by name blocks, and who switches to addresses opens more than meant',
+    requires:
+      'FQDN network policies are on if sandboxes use egress by name (tag `egress` is `fqdn` or not set)',
+    reason:
+      'without them, every policy with a name blocks its destination, and policies by address allow more than intended',
     resource: clusters(fqdn),
   },
   {
     number: 8,
     name: 'local-accounts',
     level: 'mandatory',
-    says: 'there are no local accounts; Entra signs in and Azure RBAC decides, in a named tenant',
-    protects: 'a local account is an administrator that nobody can name or lock out',
+    requires: 'local accounts are off; Entra authenticates, in a fixed tenant, and Azure RBAC authorises',
+    reason: 'a local account is an administrator without a name, and it cannot be locked out',
     resource: demands({
       disableLocalAccounts: isTrue,
       'aadProfile.managed': isTrue,
@@ -169,16 +171,16 @@ export const CLUSTER_RULES: readonly StackRule[] = [
     number: 9,
     name: 'api-exposure',
     level: 'mandatory',
-    says: 'the API server is private or open to named ranges, and runs no commands for Azure',
-    protects: 'whoever reaches it and holds a token holds every sandbox',
+    requires: 'the API server is private or open to listed ranges only, and the run-command feature is off',
+    reason: 'a client that reaches the API server with a stolen token controls every sandbox',
     resource: clusters(apiExposure),
   },
   {
     number: 10,
     name: 'oidc-wi',
     level: 'mandatory',
-    says: 'the OIDC issuer and workload identity are on',
-    protects: 'pods sign in to Azure without a secret',
+    requires: 'the OIDC issuer and workload identity are on',
+    reason: 'pods sign in to Azure without a secret',
     resource: demands({
       'oidcIssuerProfile.enabled': isTrue,
       'securityProfile.workloadIdentity.enabled': isTrue,
@@ -188,16 +190,17 @@ export const CLUSTER_RULES: readonly StackRule[] = [
     number: 11,
     name: 'system-pool',
     level: 'mandatory',
-    says: 'the system pool is tainted, has two nodes (three in production) of 4 vCPUs or more, none burstable',
-    protects: 'DNS and the control of sandboxes outlive a node',
+    requires:
+      'the system pool is tainted and has at least two nodes (three in production) of 4 vCPUs or more, not burstable',
+    reason: 'DNS and the sandbox controller survive the loss of a node',
     resource: clusters(systemPool),
   },
   {
     number: 13,
     name: 'image-cleaner',
     level: 'mandatory',
-    says: 'unused images are cleaned, every 24 to 2160 hours',
-    protects: 'nodes do not fill up, and old images with known holes go',
+    requires: 'unused images are deleted, every 24 to 2160 hours',
+    reason: 'node disks do not fill up, and old images with known vulnerabilities go away',
     resource: demands({
       'securityProfile.imageCleaner.enabled': isTrue,
       'securityProfile.imageCleaner.intervalHours': isWithin(24, 2160),
@@ -207,8 +210,8 @@ export const CLUSTER_RULES: readonly StackRule[] = [
     number: 14,
     name: 'upgrades',
     level: 'mandatory',
-    says: 'patches of Kubernetes and of node images come by themselves, inside two maintenance windows',
-    protects: 'known holes are closed, at an hour that was chosen',
+    requires: 'Kubernetes patches and node images are upgraded automatically, inside two maintenance windows',
+    reason: 'known vulnerabilities are fixed, at a planned hour',
     resource: demands({
       'autoUpgradeProfile.upgradeChannel': isOneOf('patch', 'stable'),
       'autoUpgradeProfile.nodeOSUpgradeChannel': isOneOf('SecurityPatch', 'NodeImage'),
@@ -219,8 +222,8 @@ export const CLUSTER_RULES: readonly StackRule[] = [
     number: 17,
     name: 'skip-local-storage',
     level: 'mandatory',
-    says: 'the autoscaler also empties nodes whose pods have local volumes',
-    protects: 'every sandbox has one, so no node would ever go',
+    requires: 'the autoscaler may also remove nodes whose pods have local volumes',
+    reason: 'every sandbox has a local volume, so otherwise no node would ever be removed',
     resource: demands({ 'autoScalerProfile.skipNodesWithLocalStorage': isOneOf('false') }),
   },
 ]

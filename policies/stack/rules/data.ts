@@ -26,7 +26,7 @@ const demands = (type: string, paths: Readonly<Record<string, Demand>>) => ({
 
 const isEmptyList: Demand = {
   holds: (value) => value === undefined || (Array.isArray(value) && value.length === 0),
-  remedy: 'leave it out: roles decide',
+  remedy: 'leave it out: use role assignments',
 }
 const hasNoWideRule: Demand = {
   holds: (value) =>
@@ -40,7 +40,7 @@ const isSet: Demand = { holds: (value) => typeof value === 'string' && value !==
 
 const isOff: Demand = {
   holds: (value) => value === undefined || value === 'disabled',
-  remedy: 'leave it out: it excludes retentionPolicy',
+  remedy: 'leave it out: it cannot be combined with retentionPolicy',
 }
 
 /** A registry cannot have retention and soft deletion at the same time. */
@@ -80,8 +80,8 @@ const SUBNET_ORIGINS = [SUBNET, 'azure-native:network:VirtualNetwork', STACK_REF
 
 /** A server with a delegated subnet and a private DNS zone has no public address. */
 const privateDatabase: Check = (resource) => [
-  ...named(resource, SUBNET_ID, 'names no subnet: give it one delegated to PostgreSQL'),
-  ...named(resource, 'network.privateDnsZoneArmResourceId', 'names no zone: give it a private one'),
+  ...named(resource, SUBNET_ID, 'is not set: use a subnet that is delegated to PostgreSQL'),
+  ...named(resource, 'network.privateDnsZoneArmResourceId', 'is not set: use a private DNS zone'),
   ...demand(resource, 'network.publicNetworkAccess', isOneOf('Disabled', undefined)),
 ]
 
@@ -98,7 +98,11 @@ function subnetsToCome(plan: RuledPlan): Problem[] {
     .filter(({ inputs }) => isUnknown(valueAt(inputs, SUBNET_ID)))
     .filter((one) => !originTypes(plan, one, 'network').some((type) => SUBNET_ORIGINS.includes(type)))
     .map((one) =>
-      problem(one, SUBNET_ID, 'comes from no subnet of this plan: give it one delegated to PostgreSQL'),
+      problem(
+        one,
+        SUBNET_ID,
+        'does not come from a subnet of this plan: use a subnet that is delegated to PostgreSQL',
+      ),
     )
 }
 
@@ -119,16 +123,16 @@ export const DATA_RULES: readonly StackRule[] = [
     number: 18,
     name: 'kv-rbac',
     level: 'mandatory',
-    says: 'roles decide about a vault',
-    protects: 'the SDK sets `false` where nothing is written, and access policies would decide',
+    requires: 'a vault uses Azure RBAC',
+    reason: 'the SDK defaults to `false`, and then access policies decide',
     resource: demands(VAULT, { 'properties.enableRbacAuthorization': isTrue }),
   },
   {
     number: 19,
     name: 'kv-purge-protection',
     level: 'mandatory',
-    says: 'a vault and its secrets can be had back after a deletion, by nobody made final',
-    protects: 'the keys of state and users outlive a mistake',
+    requires: 'deleted vaults and secrets can be restored, and no identity can purge them',
+    reason: 'the keys of state and users survive a mistaken deletion',
     resource: demands(VAULT, {
       'properties.enablePurgeProtection': isTrue,
       'properties.enableSoftDelete': {
@@ -145,8 +149,8 @@ export const DATA_RULES: readonly StackRule[] = [
     number: 20,
     name: 'kv-network-deny',
     level: 'mandatory',
-    says: 'a vault is closed to every network that is not named',
-    protects: 'a stolen token does not open it from elsewhere',
+    requires: 'a vault is closed to networks that are not listed',
+    reason: 'a stolen token does not work from other networks',
     resource: demands(VAULT, {
       'properties.networkAcls.defaultAction': isOneOf('Deny'),
       'properties.networkAcls.ipRules': hasNoWideRule,
@@ -156,8 +160,8 @@ export const DATA_RULES: readonly StackRule[] = [
     number: 21,
     name: 'kv-no-access-policies',
     level: 'mandatory',
-    says: 'a vault has no access policies, and lets no machine, disk or template read it by another way',
-    protects: 'there is one place that says who may read a secret',
+    requires: 'a vault has no access policies, and machines, disks and templates have no special access',
+    reason: 'role assignments alone decide which identity may read a secret',
     resource: demands(VAULT, {
       'properties.accessPolicies': isEmptyList,
       'properties.enabledForDeployment': isNotTrue,
@@ -173,32 +177,34 @@ export const DATA_RULES: readonly StackRule[] = [
     number: 22,
     name: 'acr-closed',
     level: 'mandatory',
-    says: 'a registry has no administrator and no anonymous pull, and retention or soft deletion but not both',
-    protects: 'images are pulled by identities that can be named',
+    requires:
+      'a registry has no administrator account, no anonymous pull, and retention or soft deletion but not both',
+    reason: 'each pull of an image has a named identity; Azure rejects the combination',
     resource: { types: [REGISTRY], check: registry },
   },
   {
     number: 22,
     name: 'acr-premium',
     level: 'advisory',
-    says: 'in production a registry is Premium and clears untagged images',
-    protects: 'it can be private, and does not grow for ever',
+    requires: 'in production a registry is Premium and deletes untagged images',
+    reason: 'it can be private, and its size stays bounded',
     resource: { types: [REGISTRY], check: premium },
   },
   {
     number: 23,
     name: 'storage',
     level: 'mandatory',
-    says: 'storage speaks TLS 1.2 or later, has no public blobs, is closed to networks not named, and takes no account key (files apart)',
-    protects: 'an account key is an administrator without a name',
+    requires:
+      'storage accounts require TLS 1.2 or later, have no public blobs, are closed to networks that are not listed, and accept no account key (except file storage)',
+    reason: 'an account key is an administrator without a name',
     resource: { types: [STORAGE], check: storage },
   },
   {
     number: 24,
     name: 'pg-auth',
     level: 'mandatory',
-    says: 'only Entra signs in to the database',
-    protects: 'there is no password to leak',
+    requires: 'only Entra authenticates to the database',
+    reason: 'there is no password that could leak',
     resource: demands(DATABASE, {
       'authConfig.passwordAuth': isOneOf('Disabled'),
       'authConfig.activeDirectoryAuth': isOneOf('Enabled'),
@@ -208,22 +214,20 @@ export const DATA_RULES: readonly StackRule[] = [
     number: 25,
     name: 'pg-private',
     level: 'mandatory',
-    says: 'the database is in a subnet of its own with a private zone, without firewall rules',
-    protects: 'it has no address on the Internet',
+    requires: 'the database has a delegated subnet and a private DNS zone, and no firewall rules',
+    reason: 'it has no address on the internet',
     resource: { types: [DATABASE], check: privateDatabase },
     stack: (plan) => [
       ...subnetsToCome(plan),
-      ...ofType(plan, FIREWALL).map((rule) =>
-        problem(rule, '', 'opens a database to addresses: take it out'),
-      ),
+      ...ofType(plan, FIREWALL).map((rule) => problem(rule, '', 'opens a database to addresses: remove it')),
     ],
   },
   {
     number: 26,
     name: 'pg-prod',
     level: 'mandatory',
-    says: 'in production the database is in two zones and kept for 14 days',
-    protects: 'runs and audits outlive a zone and a bad migration',
+    requires: 'in production the database has two zones and backups for 14 days',
+    reason: 'runs and audit records survive the loss of a zone and a failed migration',
     resource: { types: [DATABASE], check: prodDatabase },
   },
 ]

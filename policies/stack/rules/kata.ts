@@ -25,15 +25,15 @@ const everyKataPool = (check: PoolCheck) =>
 
 const isNesting: Demand = {
   holds: (value) => typeof value === 'string' && NESTING.test(value),
-  remedy: 'take an Intel D or E size of version 3 to 5, such as Standard_D8ds_v5',
+  remedy: 'use an Intel D or E size of version 3 to 5, such as Standard_D8ds_v5',
 }
 const isNotArm: Demand = {
   holds: (value) => !readSize(value).features.includes('p'),
-  remedy: 'take a size that is not Arm: its features have no "p"',
+  remedy: 'use a size that is not Arm (no "p" among its features)',
 }
 const holdsTaint: Demand = {
   holds: (value) => asList(value).includes(TAINT),
-  remedy: `add "${TAINT}", or pods without isolation run beside sandboxes`,
+  remedy: `add "${TAINT}", or pods without isolation run next to sandboxes`,
 }
 /** The label's key contains dots, so `valueAt` cannot read it. */
 function labelOf({ inputs }: PoolPlace) {
@@ -45,7 +45,7 @@ function labelOf({ inputs }: PoolPlace) {
 function labelProblem(resource: RuledResource, pool: PoolPlace): Problem[] {
   if (labelOf(pool) === KATA_NODE_LABEL.value) return []
   const wanted = `"${KATA_NODE_LABEL.key}": "${KATA_NODE_LABEL.value}"`
-  return [problem(resource, `${pool.at}nodeLabels`, `lacks ${wanted}, known while planning: write it out`)]
+  return [problem(resource, `${pool.at}nodeLabels`, `lacks ${wanted}, known while planning: use a constant`)]
 }
 
 /** A pool that has the taint or label of sandbox pools but does not isolate sandboxes. */
@@ -55,7 +55,7 @@ function falseMarks(resource: RuledResource, pool: PoolPlace): Problem[] {
   if (!isMarkedKata) return []
   return demand(resource, `${pool.at}workloadRuntime`, {
     holds: () => false,
-    remedy: 'set it to "KataVmIsolation", for the pool has the taint or label of sandboxes',
+    remedy: 'set it to "KataVmIsolation", because the pool has the taint or label for sandboxes',
   })
 }
 
@@ -75,8 +75,8 @@ export const KATA_RULES: readonly StackRule[] = [
     number: 1,
     name: 'kata-os',
     level: 'mandatory',
-    says: 'a pool with Kata runs Azure Linux',
-    protects: 'Azure has Kata only there and refuses the pool otherwise',
+    requires: 'a pool with Kata uses Azure Linux',
+    reason: 'Azure offers Kata only there and rejects other pools',
     resource: everyKataPool((resource, { at }) =>
       demand(resource, `${at}osSKU`, isOneOf('AzureLinux', 'AzureLinux3')),
     ),
@@ -85,16 +85,16 @@ export const KATA_RULES: readonly StackRule[] = [
     number: 2,
     name: 'kata-sku',
     level: 'mandatory',
-    says: 'a pool with Kata has a machine size that runs machines in machines',
-    protects: 'on other sizes no sandbox starts',
+    requires: 'a pool with Kata has a machine size with nested virtualisation',
+    reason: 'sandboxes do not start on other sizes',
     resource: everyKataPool((resource, { at }) => demand(resource, `${at}vmSize`, isNesting)),
   },
   {
     number: 3,
     name: 'kata-incompat',
     level: 'mandatory',
-    says: 'a pool with Kata has no FIPS image, secure boot, vTPM, Arm size or artifact streaming',
-    protects: 'Azure refuses the pool, or sandboxes do not start',
+    requires: 'a pool with Kata has no FIPS image, secure boot, vTPM, Arm size or artifact streaming',
+    reason: 'Azure rejects the pool, or sandboxes do not start',
     resource: everyKataPool((resource, { at }) => [
       ...demand(resource, `${at}enableFIPS`, isNotTrue),
       ...demand(resource, `${at}securityProfile.enableSecureBoot`, isNotTrue),
@@ -107,17 +107,18 @@ export const KATA_RULES: readonly StackRule[] = [
     number: 4,
     name: 'kata-taint',
     level: 'mandatory',
-    says: 'a pool with Kata has the taint and label of sandboxes, is a user pool and is bounded; no other pool has them',
-    protects: 'nothing but sandboxes runs beside sandboxes, and they run nowhere else',
+    requires:
+      'a pool with Kata has the taint and label for sandboxes, is a user pool and has a maximum size; no other pool has that taint or label',
+    reason: 'only sandboxes run on these nodes, and they run nowhere else',
     resource: everyPool(kataTaint),
   },
   {
     number: 5,
     name: 'no-legacy-runtime',
     level: 'mandatory',
-    says: 'the runtime of a pool is OCIContainer or KataVmIsolation',
-    protects:
-      'the types take any text: a misspelt runtime would be found by Azure alone, or run without isolation',
+    requires: 'the runtime of a pool is OCIContainer or KataVmIsolation',
+    reason:
+      'the SDK accepts any string, so a misspelt runtime fails only in Azure, or runs without isolation',
     resource: everyPool((resource, { at }) =>
       demand(resource, `${at}workloadRuntime`, isOneOf('KataVmIsolation', 'OCIContainer', undefined)),
     ),

@@ -54,7 +54,7 @@ function ignored(plan: RuledPlan): Problem[] {
       resource.ignoreChanges
         .filter((path) => !OWNED_BY_AZURE.includes(path.split('.').at(-1) ?? ''))
         .map((path) =>
-          problem(resource, '', `ignores changes of ${path}: take it out of the option ignoreChanges`),
+          problem(resource, '', `ignores changes of ${path}: remove it from the option ignoreChanges`),
         ),
     )
 }
@@ -69,7 +69,7 @@ function sshAccess(resource: RuledResource): Problem[] {
       problem(
         resource,
         `${path}.sshAccess`,
-        'is refused by Azure at this API version: leave it and its object out',
+        'is rejected by Azure at this API version: leave out the property and its object',
       ),
     )
 }
@@ -79,8 +79,8 @@ export const POOL_RULES: readonly StackRule[] = [
     number: 12,
     name: 'node-public-ip',
     level: 'mandatory',
-    says: 'no node has a public address',
-    protects: 'nodes are reached from inside, and everything leaves by one address',
+    requires: 'no node has a public address',
+    reason: 'nodes cannot be reached from outside, and all egress uses one address',
     resource: {
       types,
       check: (resource) =>
@@ -91,17 +91,19 @@ export const POOL_RULES: readonly StackRule[] = [
     number: 15,
     name: 'gc-sshaccess',
     level: 'mandatory',
-    says: '`sshAccess` is set on no pool at the default API version',
-    protects:
-      'Azure answers 400 to the whole cluster (azure-rest-api-specs 40740), though types and mocks take it',
+    requires: '`sshAccess` is not set on any pool at the default API version',
+    reason:
+      'Azure then rejects the whole cluster with 400 (azure-rest-api-specs 40740), although types and mocks accept it',
     resource: { types, check: sshAccess },
   },
   {
     number: 16,
     name: 'autoscale',
     level: 'mandatory',
-    says: 'every pool scales between bounds, and the program ignores its count; of no resource does it ignore more than Azure changes by itself',
-    protects: 'a run of the program does not undo the autoscaler, and does undo what weakens',
+    requires:
+      'every pool scales between bounds and the program ignores its node count; programs ignore no property except those that Azure changes itself',
+    reason:
+      'a run of the program keeps the choice of the autoscaler, and reverts changes that weaken a resource',
     resource: { types, check: bounds },
     stack: (plan) => [...ignoredCounts(plan), ...ignored(plan)],
   },

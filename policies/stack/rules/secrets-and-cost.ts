@@ -37,7 +37,7 @@ function unmarked(resource: RuledResource): Problem[] {
     problem(
       resource,
       path,
-      'is not marked secret, so that state would hold it in clear: wrap it in pulumi.secret',
+      'is not marked secret and would be plain text in the state: wrap it in pulumi.secret',
     ),
   )
 }
@@ -58,7 +58,7 @@ function secrets(plan: RuledPlan): Problem[] {
 const DEV_VCPUS = 16
 const isModest: Demand = {
   holds: (value) => readSize(value).vcpus > 0 && readSize(value).vcpus <= DEV_VCPUS,
-  remedy: `take at most ${DEV_VCPUS} vCPUs outside production`,
+  remedy: `use at most ${DEV_VCPUS} vCPUs outside production`,
 }
 
 function cost(plan: RuledPlan, { environment }: RuleContext): Problem[] {
@@ -69,8 +69,10 @@ function cost(plan: RuledPlan, { environment }: RuleContext): Problem[] {
     ...ofType(plan, CLUSTER, POOL).flatMap((resource) =>
       poolsOf(resource).flatMap(({ at }) => demand(resource, `${at}vmSize`, isModest)),
     ),
-    ...gateways.map((one) => problem(one, '', 'is a second NAT gateway outside production: share the first')),
-    ...boards.map((one) => problem(one, '', 'is a Grafana of a preview: use that of the platform')),
+    ...gateways.map((one) =>
+      problem(one, '', 'is a second NAT gateway outside production: use the first one'),
+    ),
+    ...boards.map((one) => problem(one, '', 'is a Grafana of a preview: use the Grafana of the platform')),
   ]
 }
 
@@ -79,8 +81,8 @@ export const OTHER_RULES: readonly StackRule[] = [
     number: 37,
     name: 'secrets',
     level: 'mandatory',
-    says: 'passwords, keys and credentials are marked secret, among inputs and outputs',
-    protects: 'state and plans hold no secret in clear; the SDK marks none of them by itself',
+    requires: 'passwords, keys and credentials are marked secret, in inputs and outputs',
+    reason: 'state and plans contain no plain-text secrets; the SDK marks none of them itself',
     stack: secrets,
     planOnly: true,
   },
@@ -88,8 +90,8 @@ export const OTHER_RULES: readonly StackRule[] = [
     number: 38,
     name: 'cost',
     level: 'advisory',
-    says: 'outside production machines are modest and there is one NAT gateway; a preview has no Grafana',
-    protects: 'a preview costs what it shows',
+    requires: 'outside production, machines are small and there is one NAT gateway; a preview has no Grafana',
+    reason: 'development and previews stay cheap',
     stack: cost,
   },
 ]

@@ -13,7 +13,7 @@ const EXIT_FAILURE = 1
 try {
   const { url, login, identity } = readSetupConfig(process.env)
   const { text: redact } = createRedactor({ secrets: [], pii: false })
-  const write = (line: string) => void process.stderr.write(`${line}\n`)
+  const write = (line: string) => void process.stderr.write(line)
   const log = createLog({ level: 'info', write, redact })
   const done = await prepareDatabase({ url, password: databaseToken(identity, log) }, login)
   log.info('the API can log in to its database', { ...login, role_was: done })

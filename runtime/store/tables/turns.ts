@@ -1,8 +1,8 @@
 import type { Selectable } from 'kysely'
-import { fromText, toText } from '../codec.ts'
+import { fromOptionalJson, fromText, present, toJson, toText } from '../codec.ts'
 import type { Scope } from '../engine.ts'
 import type { Tables } from '../schema.ts'
-import type { TurnRow } from '../store.ts'
+import type { TurnEnd, TurnOutcome, TurnRow } from '../store.ts'
 import { lockRun } from './runs.ts'
 
 const toTurn = (row: Selectable<Tables['turns']>): TurnRow => ({
@@ -12,6 +12,10 @@ const toTurn = (row: Selectable<Tables['turns']>): TurnRow => ({
   state: row.state,
   prompt: fromText(row.prompt),
   final: row.final === 1,
+  ...present({
+    end: fromOptionalJson<TurnEnd>(row.end_json),
+    outcome: fromOptionalJson<TurnOutcome>(row.outcome_json),
+  }),
 })
 
 /** Turns of a run are numbered from 1 in the order in which they were taken. */
@@ -31,6 +35,8 @@ export async function insertTurn(scope: Scope, turn: Omit<TurnRow, 'ordinal'>): 
     state: turn.state,
     prompt: toText(turn.prompt),
     final: turn.final ? 1 : 0,
+    end_json: null,
+    outcome_json: null,
   }
   await scope.db.insertInto('turns').values(row).execute()
   return toTurn(row)
@@ -38,6 +44,19 @@ export async function insertTurn(scope: Scope, turn: Omit<TurnRow, 'ordinal'>): 
 
 export async function changeTurn({ db }: Scope, id: string, state: TurnRow['state']): Promise<void> {
   await db.updateTable('turns').set({ state }).where('id', '=', id).execute()
+}
+
+export async function endTurn({ db }: Scope, id: string, end: TurnEnd): Promise<void> {
+  const columns = { state: 'ended', end_json: toJson(end) } as const
+  await db.updateTable('turns').set(columns).where('id', '=', id).execute()
+}
+
+export async function reportOutcome({ db }: Scope, turnId: string, outcome: TurnOutcome): Promise<void> {
+  await db
+    .updateTable('turns')
+    .set({ outcome_json: toJson(outcome) })
+    .where('id', '=', turnId)
+    .execute()
 }
 
 export async function listTurns(

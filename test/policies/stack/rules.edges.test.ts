@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { PlannedValue } from '../../../contracts/planned-resource.ts'
-import { customRoleGuid } from '../../../infra/plans/naming.ts'
+import { customRoleGuid } from '../../../infra/model/naming.ts'
 import type { RuledPlan as Plan, RuledResource, StackRule } from '../../../policies/stack/rule.ts'
 import { checkStack, checkWhole } from '../../../policies/stack/rules.ts'
 import { DEFAULT_SETTINGS, environmentOf } from '../../../policies/stack/settings.ts'
@@ -49,17 +49,17 @@ describe('added resources', () => {
   test.each([
     ['azure-native:keyvault:AccessPolicy', 'kv-no-access-policies', /assign a role instead/],
     ['azure-native:dbforpostgresql:FirewallRule', 'pg-private', /opens a database to addresses/],
-    ['azure-native:resources:Deployment', 'no-preview-api', /which no rule can look into/],
-    ['azure-native:resources:Resource', 'no-preview-api', /which no rule can look into/],
-    ['azure-native:containerservice:IdentityBinding', 'no-preview-api', /Azure calls a preview/],
+    ['azure-native:resources:Deployment', 'no-preview-api', /whose contents no rule can check/],
+    ['azure-native:resources:Resource', 'no-preview-api', /whose contents no rule can check/],
+    ['azure-native:containerservice:IdentityBinding', 'no-preview-api', /uses a preview API of Azure/],
     [
       'azure:containerservice/kubernetesCluster:KubernetesCluster',
       'no-preview-api',
-      /of a provider that no rule knows/,
+      /from a provider that the rules do not know/,
     ],
-    ['pulumi-nodejs:dynamic:Resource', 'no-preview-api', /of a provider that no rule knows/],
-    ['azure-native:containerservice/v20250901:ManagedCluster', 'names', /whose names have no limits here/],
-    ['azure-native:somewhere:Thing', 'names', /whose names have no limits here/],
+    ['pulumi-nodejs:dynamic:Resource', 'no-preview-api', /from a provider that the rules do not know/],
+    ['azure-native:containerservice/v20250901:ManagedCluster', 'names', /whose name limits are unknown/],
+    ['azure-native:somewhere:Thing', 'names', /whose name limits are unknown/],
   ])('a %s is found by %s', (type, rule, says) => {
     const found = checkStack(added(recordedPlan(), type)).filter((one) => one.rule === rule)
 
@@ -89,7 +89,7 @@ describe('added resources', () => {
     const budget = { scope: 'x', budgetName: 'second' }
     const twice = added(recordedPlan(), 'azure-native:consumption:Budget', budget)
 
-    expect(told(twice)).toEqual(['budget: is paid for under 2 budgets: make exactly one'])
+    expect(told(twice)).toEqual(['budget: has 2 budgets: create exactly one'])
   })
 
   test('a second NAT gateway is reported only outside production', () => {
@@ -146,7 +146,7 @@ describe('added resources', () => {
     }))
 
     expect(told({ ...plan, resources: [...plan.resources, ...more] })).toEqual([
-      'fic-serial: has 21 federated credentials; Azure takes 20',
+      'fic-serial: has 21 federated credentials; Azure allows 20',
     ])
   })
 })
@@ -330,13 +330,13 @@ test("a pool of a preview's own package is held to the rules of pools", () => {
   expect(rulesOf(of(shim))).toEqual(['kata-os'])
 })
 
-test('a rule that throws has not held', () => {
+test('a rule that throws counts as violated', () => {
   const rule: StackRule = {
     number: 99,
     name: 'broken',
     level: 'mandatory',
-    says: '',
-    protects: '',
+    requires: '',
+    reason: '',
     stack: () => {
       throw new Error('cannot read this')
     },

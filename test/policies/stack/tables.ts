@@ -6,12 +6,12 @@ const [OPENING, CLOSING] = ['<!-- rules -->', '<!-- /rules -->']
 /** Returns the page with an updated table of rules. */
 export function withRules(page: string): string {
   const [start, end] = [page.indexOf(OPENING), page.indexOf(CLOSING)]
-  if (start < 0 || end < start) throw new Error('docs/stack-policy.md has no part for the rules')
+  if (start < 0 || end < start) throw new Error('docs/stack-policy.md has no section for the rules')
   return `${page.slice(0, start + OPENING.length)}\n${table()}\n${page.slice(end)}`
 }
 
 function table(): string {
-  const rows = STACK_RULES.map(({ number, name, level, says, protects, resource, stack, planOnly }) => {
+  const rows = STACK_RULES.map(({ number, name, level, requires, reason, resource, stack, planOnly }) => {
     const seen = [resource && 'resource', stack && 'stack'].filter(Boolean).join(', ')
     const weakenings = MUTANTS.filter((mutant) => mutant.rule === name).length
     const strength = level === 'mandatory' ? 'M' : 'A'
@@ -20,11 +20,11 @@ function table(): string {
       `\`${name}\``,
       strength,
       planOnly ? 'plan' : seen,
-      says,
-      protects,
+      requires,
+      reason,
       String(weakenings),
     ]
   })
-  const head = ['', 'rule', '', 'sees', 'demands', 'because', 'weakenings that it finds']
+  const head = ['', 'rule', '', 'checks', 'requires', 'because', 'tested violations']
   return [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n')
 }

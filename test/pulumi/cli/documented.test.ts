@@ -99,7 +99,7 @@ test('a preview fails on a rule that the stack breaks, and makes nothing', async
 })
 
 test('up with the policy pack makes everything, as many as the page of the plan says', async () => {
-  const page = await space.script('infra/plan/main.ts', '--stack', DEV)
+  const page = await space.script('tools/offline-plan/main.ts', '--stack', DEV)
   const ran = await space.pulumi('up', '--yes', '--stack', DEV, ...PACK)
   const [, counted] = /Pulumi counts (\d+) on a new stack/.exec(page.text) ?? []
 
@@ -240,7 +240,7 @@ test('drift fails the nightly job, is seen by a refresh and taken back by the ne
   const judged = async () => {
     const ran = await space.pulumi('refresh', '--stack', DEV, '--preview-only', '--json')
     writeFileSync(digest, ran.stdout)
-    return { ran, page: await space.script('scripts/drift/main.ts', digest) }
+    return { ran, page: await space.script('tools/drift/main.ts', digest) }
   }
   const clean = await judged()
   const id = registryOf(await space.made(DEV))?.id ?? ''
@@ -255,7 +255,7 @@ test('drift fails the nightly job, is seen by a refresh and taken back by the ne
   there(
     'pulumi refresh --stack dev --preview-only --json',
     drifted.ran,
-    'a changed registry: node scripts/drift/main.ts fails',
+    'a changed registry: the drift check fails',
   )
   there('pulumi refresh --stack dev', refreshed)
   expect([clean.page.status, drifted.page.status], `${clean.page.text}${drifted.page.text}`).toEqual([0, 1])

@@ -1,7 +1,7 @@
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { CONTROLLER_FILES } from '../../../infra/plans/controller-release.ts'
+import { CONTROLLER_FILES } from '../../../infra/model/controller-release.ts'
 import { RELEASE_FOLDER } from '../../../infra/release/read-release.ts'
 import { ROOT, releaseFolder } from '../helpers/stack-file.ts'
 import { PROVIDERS } from './attached-providers.ts'
@@ -22,7 +22,7 @@ const SOURCES = [
     'policies',
     'reachability',
     'runtime',
-    'scripts',
+    'tools',
   ],
 ]
 const sdk = createRequire(import.meta.url)

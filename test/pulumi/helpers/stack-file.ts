@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { CONTROLLER_VERSION } from '../../../infra/plans/controller-release.ts'
+import { CONTROLLER_VERSION } from '../../../infra/model/controller-release.ts'
 import { RELEASE_FOLDER } from '../../../infra/release/read-release.ts'
 import { readStackText } from '../../../infra/stack-file.ts'
 

@@ -9,6 +9,7 @@ import type { RunDeps } from '../deps.ts'
 import type { Approvals } from '../gates/approvals.ts'
 import { isHeld, whileHeld } from '../held-run.ts'
 import { BatchCommitter, type Committed } from '../ingest/commit-batch.ts'
+import { MAX_EVENT_CHARACTERS } from '../ingest/event-weight.ts'
 import { Relay } from '../ingest/relay.ts'
 import { attach, discardClaim } from '../launch/attach.ts'
 import type { LaunchedSandbox } from '../launch/launch.ts'
@@ -18,11 +19,12 @@ import { type Capacity, launchWhenRoom } from '../queue/await-capacity.ts'
 import { activeTimeOf } from './active-time.ts'
 import { beginRun, takeTurn } from './begin-run.ts'
 import { checkpoint } from './checkpoint.ts'
-import { type Ending, failureOf, finishRun, overdue, unused } from './finish.ts'
+import { type Ending, failureOf, finishRun, overdue } from './finish.ts'
 import { type Patience, patiently, patientStore } from './patient-store.ts'
 import { type Position, readPosition, type TurnEnded } from './read-position.ts'
 import { followOthers, hearOthers } from './shared-run.ts'
 import { stopTurn } from './stop-turn.ts'
+import { endingAfterTurn, endingWhenIdle } from './turn-ending.ts'
 import { createWatchdog } from './watchdog.ts'
 
 export type ActiveRunParts = {
@@ -35,9 +37,6 @@ type Serving = LaunchedSandbox & { readonly relay: Relay }
 
 /** How long a stalled sandbox may take to answer. */
 const PROBE_TIMEOUT_MS = 10_000
-
-/** Over a hundred commands that each fill both of their streams with the default cap. */
-const MAX_EVENT_CHARACTERS = 1_073_741_824
 
 /**
  * Drives one run from its sandbox to its end. It ends once: the first reason stands, whoever gives it, and
@@ -94,7 +93,7 @@ export class ActiveRun {
         onExpired: (requestId) => this.#expire(requestId),
         onStalled: () => this.#probe(),
         onOverdue: () => this.end(overdue(deps.limits.runTimeoutMs)),
-        onIdle: () => this.end(unused(deps.limits.idleTimeoutMs)),
+        onIdle: () => this.#endIdle(),
       },
     )
     const unfollow = followOthers(deps, run.id, () => this.#hearOthers())
@@ -319,15 +318,9 @@ export class ActiveRun {
   /** A checkpoint follows every turn; then the run ends, unless there is or may be more to do. */
   async #finishTurn(serving: Serving, turn: TurnRow, end: TurnEnded): Promise<void> {
     await this.#save(serving)
-    if (end.state === 'failed') {
-      return this.#fail(new SandboxError(end.code ?? 'agent_failed', end.message ?? 'the turn failed'))
-    }
-    const queued = await this.#deps.store.transaction((tx) => tx.listTurns(this.run.id, ['queued']))
-    if (!turn.final && (this.run.interactive || queued.length > 0)) return
-    const run = await this.#deps.store.readRun(this.run.id)
-    const { outcome, summary } = run?.outcome ?? {}
-    const state = outcome === 'failed' ? 'outcome-failed' : 'succeeded'
-    this.end({ state, ...(summary !== undefined && { summary }) })
+    const ending = await endingAfterTurn(this.#deps, this.run, { turn, end })
+    if (ending?.state === 'failed') await this.#fail(new SandboxError(ending.code, ending.message))
+    else if (ending) this.end(ending)
   }
 
   /** A checkpoint that fails is told in the log and by its age; it does not end a run that works. */
@@ -379,6 +372,13 @@ export class ActiveRun {
       if (decision) await this.settleApproval(requestId, [decision])
     }
     settle().catch((error) => this.#fail(error))
+  }
+
+  #endIdle(): void {
+    this.#watchdog.sign()
+    endingWhenIdle(this.#deps, this.run)
+      .then((ending) => this.#activeTurn === undefined && this.end(ending))
+      .catch((error) => this.#fail(error))
   }
 
   #probe(): void {

@@ -25,11 +25,6 @@ export const overdue = (afterMs: number): Ending => ({
   message: `the run was active for more than ${afterMs / 1000} s`,
 })
 
-export const unused = (afterMs: number): Ending => ({
-  state: 'succeeded',
-  summary: `ended after ${afterMs / 1000} s without use`,
-})
-
 /** How a run ends by something that was thrown; what nobody has foreseen is told in the log alone. */
 export function failureOf(error: unknown, log: Log): Ending {
   if (error instanceof SandboxError && error.code !== 'internal')

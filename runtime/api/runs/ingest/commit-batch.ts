@@ -3,6 +3,7 @@ import type { HostEnvelope, HostEvent, RunEvent } from '../../../../contracts/ev
 import { CONTROL_TOOL_ARGUMENTS, type ToolOutcome } from '../../../../contracts/tools.ts'
 import type { AuditDraft } from '../../../audit/chain.ts'
 import { SandboxError } from '../../../kit/errors.ts'
+import { present } from '../../../kit/present.ts'
 import type { ApprovalRow, NewEvent, RunRow, Transaction } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import { commandEnd } from '../command-records.ts'
@@ -186,7 +187,8 @@ export class BatchCommitter {
   async #onTurnEnded({ tx, run, committed }: Work, ended: EventData<'turn.ended'>): Promise<void> {
     const sent = await tx.listTurns(run.id, ['sent'])
     if (!sent.some(({ id }) => id === ended.turnId)) throw forged('ended a turn that this run did not send')
-    await tx.changeTurn(ended.turnId, 'ended')
+    const { turnId, state, ...reason } = ended
+    await tx.endTurn(turnId, { state, ...present(reason) })
     committed.endedTurns.push(ended)
   }
 
@@ -200,7 +202,10 @@ export class BatchCommitter {
     const said = CONTROL_TOOL_ARGUMENTS.report_outcome.safeParse(asked?.arguments)
     if (result.tool !== 'report_outcome' || !result.outcome.ok || !said.success) return
     const { outcome, summary } = said.data
-    await work.tx.changeRun(work.run.id, { outcome: { outcome, ...(summary !== undefined && { summary }) } })
+    const reported = { outcome, ...present({ summary }) }
+    await work.tx.changeRun(work.run.id, { outcome: reported })
+    const [turn] = await work.tx.listTurns(work.run.id, ['sent'])
+    if (turn) await work.tx.reportOutcome(turn.id, reported)
   }
 
   /** Closes the call, unless it has ended or was never announced: then there is no intent that waits for an outcome. */

@@ -1,3 +1,9 @@
+/**
+ * Characters of events that a run may send in all: over a hundred commands that each fill both of their streams with the
+ * default cap.
+ */
+export const MAX_EVENT_CHARACTERS = 1_073_741_824
+
 /** Characters of all strings in a value, roughly what it takes to hold it. */
 export function weightOf(value: unknown): number {
   if (typeof value === 'string') return value.length

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { refusesChange, replacesResource } from '../../../../infra/plans/force-new.ts'
+import { refusesChange, replacesResource } from '../../../../infra/model/force-new.ts'
 import type { Cloud, CloudObject } from '../cloud.ts'
 import type { Checked, Compared, Named, StandIn, State } from '../stand-in.ts'
 import {
