@@ -161,13 +161,13 @@ const problem = (code: string, status: number) => (response: ServerResponse) =>
     .writeHead(status, { 'content-type': 'application/problem+json' })
     .end(JSON.stringify({ title: 'Error', status, code, detail: 'its words' }))
 
-it('tells a refused turn by the code of the refusal', async () => {
+it('reports a refused turn with the code of the refusal', async () => {
   const client = await answering(problem('not_configured', 503))
 
   await expect(USES['start a turn']!(client)).rejects.toMatchObject({ code: 'not_configured' })
 })
 
-it('tells a toolbox that was lost in the setup as that, and another failure as its refusal', async () => {
+it('reports a toolbox that was lost during setup, and any other failure as a refusal', async () => {
   const lost = await answering(problem('sandbox_lost', 422))
   const failed = await answering(problem('configure_failed', 422))
 
@@ -181,7 +181,7 @@ it('takes a 409 that names no run for senseless', async () => {
   await expect(USES['configure']!(client)).rejects.toMatchObject({ code: 'sandbox_lost' })
 })
 
-it('tells a turn whose answer is of another form as not taken', async () => {
+it('reports a turn as not accepted if the response has another form', async () => {
   const client = await answering((response) =>
     response.writeHead(200, { 'content-type': 'text/plain' }).end('hello'),
   )
@@ -206,7 +206,7 @@ it.each([
   expect(said).not.toHaveBeenCalled()
 })
 
-it('tells a deadline of ours as one', async () => {
+it('reports its own deadline as a deadline', async () => {
   const client = await answering(() => undefined)
 
   await expect(client.health(AbortSignal.timeout(50))).rejects.toMatchObject({ code: 'deadline_exceeded' })
@@ -229,7 +229,7 @@ describe.each([
   ['refuses', { baseUrl: 'http://127.0.0.1:1023', guard: trustful }, 'connect ECONNREFUSED'],
   ['is not there', { socketPath: '/nowhere/agent-host.sock' }, 'connect ENOENT'],
 ])('a sandbox whose address %s', (_how, address, said) => {
-  it('is told without it, and the cause has it', async () => {
+  it('is reported without it, and the cause has it', async () => {
     const client = createAgentHostClient(address, 'bearer')
     onTestFinished(() => client.close())
 
@@ -240,7 +240,7 @@ describe.each([
   })
 })
 
-it('tells a connection that took too long without the address', async () => {
+it('reports a connection that took too long without the address', async () => {
   const client = await answering((response) => response.end('{}'), TIMED_OUT)
 
   const error = await client.health(soon()).catch((thrown: unknown) => thrown)

@@ -77,7 +77,7 @@ it('asks every new connection who it is before anything else', async () => {
   for (const said of heard) expect(said).toMatch(/^GET \/identity HTTP\/1\.1\r\nhost: agent-host\r\n\r\nGET /)
 })
 
-it('sends nothing at all to who is not the pod, and says what the guard said', async () => {
+it('sends nothing to a server that is not the pod, and reports the reason of the guard', async () => {
   const { heard, baseUrl } = await aListener(() => answer('somebody else'))
   const connection = connect(baseUrl, trusting('pod-1'))
 

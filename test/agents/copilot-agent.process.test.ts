@@ -73,7 +73,7 @@ describe('the Copilot agent with a fake model server', () => {
     ])
   })
 
-  it('tells the model that a call was denied, and continues', async () => {
+  it('reports a denied call to the model, and continues', async () => {
     const server = await aModel((_request, index) =>
       index === 0
         ? { toolCalls: [{ name: 'run_command', arguments: { command: 'rm -rf /' } }] }

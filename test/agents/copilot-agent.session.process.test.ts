@@ -56,7 +56,7 @@ describe('a session of the Copilot agent', () => {
 })
 
 describe('the process of the agent runtime', () => {
-  it('has no environment variables of ours and ends when the agent is closed', async () => {
+  it('has none of our environment variables and ends when the agent is closed', async () => {
     process.env['PLANTED_HOST_SECRET'] = 'hunter2-of-the-host'
     const before = await childPids()
     const server = await aModel(() => ({ text: 'hello' }))

@@ -37,7 +37,7 @@ describe('a file that fails', () => {
     expect(asked).toEqual([undefined, ['b'], ['c']])
   })
 
-  it('has failed where it is not found the second time, or leaves an error outside its tests', async () => {
+  it('fails if it is not found the second time, or leaves an error outside its tests', async () => {
     const lost = runsOf({ files: [file('a', 'one: late')] }, { files: [] })
     const stray = runsOf({ files: [file('a', 'one: late')] }, { files: [file('a')], strays: 1 })
 
@@ -59,6 +59,6 @@ it('fails where an error belongs to no test', async () => {
   expect(await runTwice(run)).toMatchObject({ failed: 1, failures: ['2 errors outside all tests'] })
 })
 
-it('fails where there is no test', async () => {
+it('fails without any test', async () => {
   expect(await runTwice(runsOf({}).run)).toMatchObject({ failed: 1, failures: ['no test was found'] })
 })

@@ -66,7 +66,7 @@ describe.each(CONTAINERS)('the image of $name', ({ name, user, home }) => {
     expect(copied.filter((path) => !existsSync(join(ROOT, path)))).toEqual([])
   })
 
-  it('starts what the image of the local cluster starts, with the same packages beside it', () => {
+  it('starts the same program as the image of the local cluster, with the same packages', () => {
     expect(all('ENTRYPOINT').map((text) => JSON.parse(text))).toEqual([local?.entrypoint])
     expect(local?.user).toBe(`${user}:${POD_USERS.group}`)
     const paths = new Set(local?.layers.flat().map(({ path }) => path))
@@ -77,7 +77,7 @@ describe.each(CONTAINERS)('the image of $name', ({ name, user, home }) => {
       if (entry !== 'node') expect(paths).toContain(`opt/agentweaver/node_modules/${entry}`)
   })
 
-  it('has nothing that its user could write but a home, a workspace and what is temporary', () => {
+  it('lets its user write only to a home, a workspace and temporary folders', () => {
     const entries = local?.layers.flat() ?? []
     const isWritable = (entry: LayerEntry) =>
       ('owner' in entry && entry.owner === user) || ('mode' in entry && ((entry.mode ?? 0) & 0o022) !== 0)

@@ -41,7 +41,7 @@ describe('a line of the log', () => {
     expect(entries().map((entry) => entry.level)).toEqual(expected)
   })
 
-  it('stays one line of JSON whatever the message and the fields contain', () => {
+  it('stays one line of JSON for every message and every field', () => {
     const { log, lines, entries } = collect()
     const forged = 'x"}\n{"level":"error","message":"forged"}'
 

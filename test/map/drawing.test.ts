@@ -60,7 +60,7 @@ describe('the drawing', () => {
     expect(faultsOf(drawing)).toEqual([])
   })
 
-  it('is told when words are on others, cut, or off the page', () => {
+  it('reports words that overlap, are cut, or are off the page', () => {
     const drawing = drawMap(modelOf(anEnvironment('prod')))
     const [first, second] = drawing.words
     const [label] = drawing.labels

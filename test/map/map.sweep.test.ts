@@ -51,7 +51,7 @@ describe('the map', () => {
     expect(between([...objectsOf('prod'), opened]).map(({ ports }) => ports)).toEqual(['TCP 5000, 9090'])
   })
 
-  it('says which pool serves which template, and what a sandbox of it is', () => {
+  it('shows which pool serves which template, and the kind of its sandboxes', () => {
     const [agent, command] = modelOf('prod').pools
 
     expect(agent).toEqual({

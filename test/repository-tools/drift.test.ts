@@ -33,12 +33,12 @@ test.each([
   expect(judge(one).map((drift) => drift.isExpected)).toEqual([isExpected])
 })
 
-test('what is the same, or was read and is the same, is no drift', () => {
+test('reports no drift for an unchanged object', () => {
   expect(judge(step('same', POOL), step('refresh', VAULT), step('read', VAULT))).toEqual([])
   expect(driftPage([])).toBe('No drift.\n')
 })
 
-test('the page has names and paths, what is not expected first, and no value', () => {
+test('the page lists names and paths, unexpected changes first, and no value', () => {
   const page = driftPage(
     judge(
       step('update', POOL, changed('count')),

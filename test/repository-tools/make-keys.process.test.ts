@@ -41,7 +41,7 @@ test('one key that is left of a set is not completed by strange ones', () => {
   expect(readdirSync(folder)).not.toContain('deployment-key')
 })
 
-test('--help prints what it does and makes nothing', () => {
+test('--help prints a description and creates nothing', () => {
   const { status, stdout } = makeKeys('--help')
 
   expect(status).toBe(0)
