@@ -1,15 +1,56 @@
 import { defineConfig } from 'vitest/config'
 
+/** Tests of other configurations: they need a cluster, a Pulumi engine or other tools. */
+const ELSEWHERE = ['test/cluster/**', 'test/pulumi/cli/**', 'test/attack/**']
+
+/** Only a test that hangs meets these deadlines, because a busy machine can be ten times slower. */
+const DEADLINES = { testTimeout: 180_000, hookTimeout: 180_000, expect: { poll: { timeout: 60_000 } } }
+
+/**
+ * These files share their workers' modules, which saves the time to load them again for each file. The setup file fails
+ * a test that starts a process or uses TCP.
+ */
+const IN_ONE_PROCESS = { isolate: false, setupFiles: ['test/helpers/unit.setup.ts'] }
+
+/** The suffix of a file name says what its tests need: `x.test.ts`, `x.sweep.test.ts`, and so on. */
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
-    exclude: ['test/cluster/**', 'test/pulumi/cli/**', 'test/attack/**'],
-    globalSetup: ['test/helpers/postgres.setup.ts'],
     // One more than a small machine has processors: many tests wait for processes that they started.
     maxWorkers: 3,
-    // Only what hangs meets these: a machine that does other work too may be ten times slower.
-    testTimeout: 180_000,
-    hookTimeout: 180_000,
-    expect: { poll: { timeout: 60_000 } },
+    projects: [
+      {
+        // No processes and no network. All of them together take seconds.
+        test: {
+          name: 'unit',
+          include: ['test/**/*.test.ts'],
+          exclude: [...ELSEWHERE, '**/*.{sweep,process,database}.test.ts'],
+          ...DEADLINES,
+          ...IN_ONE_PROCESS,
+        },
+      },
+      {
+        // The same, for suites that try so many inputs that they take seconds of processor time each.
+        test: { name: 'sweep', include: ['test/**/*.sweep.test.ts'], ...DEADLINES, ...IN_ONE_PROCESS },
+      },
+      {
+        // Starts processes, or servers on TCP.
+        test: {
+          name: 'process',
+          include: ['test/**/*.process.test.ts'],
+          exclude: ELSEWHERE,
+          ...DEADLINES,
+        },
+      },
+      {
+        // Uses the PostgreSQL server of the test run.
+        test: {
+          name: 'database',
+          include: ['test/**/*.database.test.ts'],
+          exclude: ELSEWHERE,
+          globalSetup: ['test/helpers/postgres.setup.ts'],
+          ...DEADLINES,
+        },
+      },
+    ],
   },
 })

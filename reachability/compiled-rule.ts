@@ -1,5 +1,6 @@
 import type { Range } from './address.ts'
-import type { Protocol, RuleRef } from './model.ts'
+import type { RuleRef } from './model.ts'
+import type { Protocol } from './port-set.ts'
 import type { Selector } from './selector.ts'
 
 export type Direction = 'ingress' | 'egress'

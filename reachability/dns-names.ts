@@ -22,14 +22,9 @@ export function nameFault({ matchName = '', matchPattern = '' }: NameSelector): 
 }
 
 /**
- * Whether a selector matches a name. `*` stands for characters inside one label, a leading `**.` for one or more whole
- * labels, and a pattern of only `*` for every name.
+ * Returns a function that checks whether a name matches one of the selectors. `*` stands for characters inside one
+ * label, a leading `**.` for one or more whole labels, and a pattern of only `*` for every name.
  */
-export function matchesName(selector: NameSelector, name: string): boolean {
-  return patternOf(selector).test(absolute(name))
-}
-
-/** Returns a reusable matcher for a list of selectors. */
 export function nameMatcher(selectors: readonly NameSelector[]): (name: string) => boolean {
   const patterns = selectors.map(patternOf)
   return (name) => patterns.some((pattern) => pattern.test(absolute(name)))

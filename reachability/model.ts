@@ -1,8 +1,5 @@
 import type { KubeObject } from '../charts-src/kube-object.ts'
-import type { PortSet } from './port-set.ts'
-
-/** The protocol of a packet. `ICMP` has no port, so only rules for all ports allow it. */
-export type Protocol = 'TCP' | 'UDP' | 'SCTP' | 'ICMP'
+import type { PortSet, Protocol } from './port-set.ts'
 
 /** Cilium's reserved identities. */
 export type Entity =

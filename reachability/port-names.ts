@@ -1,4 +1,5 @@
-import type { PodFacts, Protocol } from './model.ts'
+import type { PodFacts } from './model.ts'
+import type { Protocol } from './port-set.ts'
 
 /**
  * Returns the port number that a pod declares for a port name. If a pod declares a name twice, Cilium uses the last

@@ -1,4 +1,5 @@
-import type { Protocol } from './model.ts'
+/** The protocol of a packet. `ICMP` has no port, so only rules for all ports allow it. */
+export type Protocol = 'TCP' | 'UDP' | 'SCTP' | 'ICMP'
 
 /** A range of ports, both ends included. */
 export type PortRange = readonly [first: number, last: number]

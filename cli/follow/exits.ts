@@ -1,4 +1,4 @@
-import type { FollowOptions } from './follow-run.ts'
+import type { FollowOptions } from './follow-options.ts'
 
 /** Thrown to stop following a run that keeps running. */
 export class Left extends Error {

@@ -2,7 +2,7 @@ import type { RunEvent } from '../../contracts/events.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import type { InterruptSignal } from '../terminal/interrupts.ts'
 import { createExits } from './exits.ts'
-import type { FollowOptions } from './follow-run.ts'
+import type { FollowOptions } from './follow-options.ts'
 import {
   type Gate,
   type GateAnswer,

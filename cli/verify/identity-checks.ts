@@ -2,7 +2,8 @@ import * as z from 'zod'
 import { names } from '../../contracts/names.ts'
 import { SECRET_GETTER, secretGetter } from '../../infra/model/roles.ts'
 import { messageOf } from '../../runtime/kit/errors.ts'
-import { type Check, type CheckInputs, NotRun, verdict } from './check.ts'
+import type { Check, CheckInputs } from './check.ts'
+import { NotRun, verdict } from './outcome.ts'
 
 /** Permissions that an attacker with a sandbox's token would want. */
 const WISHES = [

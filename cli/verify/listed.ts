@@ -4,7 +4,7 @@ import { SandboxKind } from '../../contracts/names.ts'
 import { readEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
 import { destinationsFor } from '../../policies/agent/egress/targets.ts'
-import type { Target } from './check.ts'
+import type { Target } from './sandbox.ts'
 
 /** The class of sandboxes that is probed, and the destinations that its pods may reach. */
 export interface Listed {

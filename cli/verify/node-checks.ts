@@ -1,4 +1,4 @@
-import { type Check, type CheckInputs, NotRun, type Outcome, verdict } from './check.ts'
+import type { Check, CheckInputs } from './check.ts'
 import {
   cpuMillisOf,
   hasKataTaint,
@@ -9,6 +9,7 @@ import {
   Nodes,
   poolOf,
 } from './kube-objects.ts'
+import { NotRun, type Outcome, verdict } from './outcome.ts'
 
 async function nodesOf({ kubectl }: CheckInputs): Promise<Node[]> {
   const { items } = Nodes.parse(await kubectl('get', 'nodes'))

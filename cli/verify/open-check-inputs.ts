@@ -9,8 +9,10 @@ import { readStackFile } from '../infra/read-stack-file.ts'
 import { type CallProgram, createCallProgram } from '../program-call/call-program.ts'
 import type { Connection } from '../service/connect.ts'
 import type { CliIo } from '../terminal/terminal.ts'
-import { type CheckInputs, NotRun, type Target } from './check.ts'
+import type { CheckInputs } from './check.ts'
 import { type Listed, listedDestinations } from './listed.ts'
+import { NotRun } from './outcome.ts'
+import type { Target } from './sandbox.ts'
 import { type InPod, makeSandbox, type Sandbox } from './sandbox.ts'
 
 const KUBECTL_MS = 30_000

@@ -1,10 +1,11 @@
 import { RUNTIME_CLASSES } from '../../contracts/labels.ts'
 import { names } from '../../contracts/names.ts'
 import { AGENT_HOST_PORT } from '../../contracts/ports.ts'
-import { type Check, type CheckInputs, fail, NotRun, pass, type Target, verdict } from './check.ts'
+import type { Check, CheckInputs } from './check.ts'
 import { Nodes, Pod, Pods, Service } from './kube-objects.ts'
 import type { Listed } from './listed.ts'
-import type { Sandbox } from './sandbox.ts'
+import { fail, NotRun, pass, verdict } from './outcome.ts'
+import type { Sandbox, Target } from './sandbox.ts'
 
 const namespaceOf = ({ environment }: CheckInputs) => names(environment.slice).namespaces.sandboxes
 

@@ -3,9 +3,15 @@ import type { RunEvent } from '../../contracts/events.ts'
 import type { SandboxKind } from '../../contracts/names.ts'
 import type { Client } from '../../runtime/client/client.ts'
 import { delay } from '../../runtime/kit/deadline.ts'
-import { NotRun, type Target } from './check.ts'
+import { NotRun } from './outcome.ts'
 
 export type Bound = Extract<RunEvent, { type: 'sandbox.execution_pod.bound' }>['data']
+
+/** A TCP destination of a probe. */
+export interface Target {
+  readonly host: string
+  readonly port: number
+}
 
 export interface Sandbox {
   readonly id: string

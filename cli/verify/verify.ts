@@ -1,7 +1,8 @@
 import { messageOf } from '../../runtime/kit/errors.ts'
-import { type Check, type CheckInputs, fail, NotRun, notRun, type Verified } from './check.ts'
+import type { Check, CheckInputs, Verified } from './check.ts'
 import { accounts, identity } from './identity-checks.ts'
 import { capacity, pools, taints } from './node-checks.ts'
+import { fail, NotRun, notRun } from './outcome.ts'
 import { fences, fqdn, kernel, warm } from './sandbox-checks.ts'
 
 /** In output order. */

@@ -13,9 +13,6 @@ const SERVICE_ACCOUNT = 'agent-sandbox-controller'
 const READY_MS = 30_000
 const TOKEN_SECONDS = 24 * 3600
 
-/** The user that the audit log shows for the controller's own requests. */
-export const CONTROLLER_USER = `system:serviceaccount:${NAMESPACE}:${SERVICE_ACCOUNT}`
-
 export function agentSandboxCrds({ tools }: ClusterContext): KubeObject[] {
   return readManifests(tools.share('kubernetes', 'agent-sandbox/crds'))
 }

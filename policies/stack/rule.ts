@@ -1,5 +1,5 @@
 import type { Plan, PlannedResource } from '../../contracts/planned-resource.ts'
-import type { PolicySettings } from './settings.ts'
+import type { PolicySettings, StackEnvironment } from './settings.ts'
 
 /** A violation: the resource, the property, and a message with the correction. */
 export interface Problem {
@@ -28,8 +28,7 @@ export interface RuledPlan extends Plan {
 }
 
 export interface RuleContext {
-  /** Stacks that are neither development nor preview stacks by their name are checked with production's rules. */
-  readonly environment: 'production' | 'development' | 'preview'
+  readonly environment: StackEnvironment
   readonly settings: PolicySettings
 }
 

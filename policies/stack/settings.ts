@@ -1,4 +1,5 @@
-import type { RuleContext } from './rule.ts'
+/** Stacks that are neither development nor preview stacks by their name are checked with production's rules. */
+export type StackEnvironment = 'production' | 'development' | 'preview'
 
 /** Settings that an organisation can change with `pulumi preview --policy-pack-config`, by rule name. */
 export interface PolicySettings {
@@ -21,7 +22,7 @@ export const DEFAULT_SETTINGS: PolicySettings = { regions: REGIONS, kataMaxNodes
  * Derives the environment from the stack's name: `dev` and `dev-…` are development, `pr-…` are previews, all others are
  * production.
  */
-export function environmentOf(stack: string): RuleContext['environment'] {
+export function environmentOf(stack: string): StackEnvironment {
   if (/^pr-./.test(stack)) return 'preview'
   return /^dev(?:-|$)/.test(stack) ? 'development' : 'production'
 }

@@ -6,22 +6,9 @@ import { type AuditKey, type AuditRow, EMPTY_CHAIN, recordOf } from './record.ts
 /** `at` is the first sequence that does not hold; `problem` the likeliest reason. */
 export type ChainFailure = { readonly at: number; readonly problem: Problem['problem'] }
 
-export type Verification = { readonly ok: true } | ({ readonly ok: false } & ChainFailure)
-
 /**
- * Checks all rows of one chain, in their stored order, against its head. During a key rotation, pass all valid keys.
+ * Follows one chain page by page, so that a long one need not be in memory. During a key rotation, pass all valid keys.
  */
-export function verifyChain(
-  rows: readonly AuditRow[],
-  head: AuditHead,
-  keys: readonly AuditKey[],
-): Verification {
-  const walk = new ChainWalk(keys)
-  const failure = walk.follow(rows) ?? walk.endsAt(head)
-  return failure ? { ok: false, ...failure } : { ok: true }
-}
-
-/** Follows one chain page by page, so that a long one need not be in memory. */
 export class ChainWalk {
   readonly #keys: readonly AuditKey[]
   #here = EMPTY_CHAIN

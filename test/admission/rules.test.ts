@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { ESCAPE_PRECONDITIONS } from '../../policies/admission/escapes.ts'
 import { ADMISSION_POLICIES } from '../../policies/admission/policies.ts'
+import { ESCAPE_PRECONDITIONS } from './escape-preconditions.ts'
 import { EXAMPLES } from './examples/all.ts'
 import { ESCAPE_ATTEMPTS } from './examples/escapes.ts'
 import { withTables } from './tables.ts'

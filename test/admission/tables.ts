@@ -1,6 +1,6 @@
-import { ESCAPE_PRECONDITIONS } from '../../policies/admission/escapes.ts'
 import { ADMISSION_POLICIES } from '../../policies/admission/policies.ts'
 import type { Matched } from '../../policies/admission/rule.ts'
+import { ESCAPE_PRECONDITIONS } from './escape-preconditions.ts'
 import {
   NEUTRAL_CLAIM_MUTANTS,
   NEUTRAL_POD_MUTANTS,

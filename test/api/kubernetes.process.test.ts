@@ -189,7 +189,7 @@ describe.concurrent('after a service on a cluster was killed', () => {
     expect(pod.acknowledged).not.toContain(2)
   })
 
-  test('its successor fails the run if the sandbox was lost meanwhile, and leaves nothing behind', async ({
+  test('its successor fails the run if the sandbox was lost, and leaves nothing behind', async ({
     onTestFinished,
   }) => {
     const { start, controller, fake, id } = await served(onTestFinished)

@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest'
 import type { AuditHead } from '../../contracts/audit.ts'
 import { chainRecords, sealRun } from '../../runtime/audit/chain.ts'
 import { type AuditRow, EMPTY_CHAIN, recordOf } from '../../runtime/audit/record.ts'
-import { verifyChain } from '../../runtime/audit/verify.ts'
 import { canonicalJson } from '../../runtime/kit/canonical-json.ts'
 import { aDraft, anyDraft, KEYS, NEW_KEY, OLD_KEY, sealedHead } from './drafts.ts'
+import { verifyChain } from './verify-chain.ts'
 
 describe('chainRecords', () => {
   it('writes a record in canonical form with its place, its key and a hash for the parameters', () => {

@@ -4,9 +4,9 @@ import { entryOf } from '../../runtime/audit/entry.ts'
 import { toJsonLine } from '../../runtime/audit/json-lines.ts'
 import { toOcsf } from '../../runtime/audit/ocsf.ts'
 import { type AuditRow, EMPTY_CHAIN } from '../../runtime/audit/record.ts'
-import { verifyChain } from '../../runtime/audit/verify.ts'
 import { canonicalJson } from '../../runtime/kit/canonical-json.ts'
 import { aDraft, OLD_KEY } from './drafts.ts'
+import { verifyChain } from './verify-chain.ts'
 
 const chain = chainRecords(
   EMPTY_CHAIN,

@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { chainRecords } from '../../runtime/audit/chain.ts'
 import { type AuditRow, EMPTY_CHAIN } from '../../runtime/audit/record.ts'
-import { verifyChain } from '../../runtime/audit/verify.ts'
 import { aDraft, anyDraft, KEYS, NEW_KEY, OLD_KEY } from './drafts.ts'
+import { verifyChain } from './verify-chain.ts'
 
 const chainOf = (length: number) =>
   chainRecords(

@@ -135,7 +135,7 @@ describe('the event view shows', () => {
     expect(shown([anApproval()])).toContain('approve?  rm -rf build')
   })
 
-  test('the isolation, and a highlighted warning if there is none', () => {
+  test('the isolation, and a highlighted warning without isolation', () => {
     const text = shown([
       queued,
       {

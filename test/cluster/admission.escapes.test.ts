@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { ESCAPE_PRECONDITIONS } from '../../policies/admission/escapes.ts'
+import { ESCAPE_PRECONDITIONS } from '../admission/escape-preconditions.ts'
 import { create } from '../admission/examples/attempt.ts'
 import { ESCAPE_ATTEMPTS } from '../admission/examples/escapes.ts'
 import { aSandboxPod } from '../admission/examples/sandbox-pod.ts'

@@ -1,10 +1,12 @@
 import { expect, inject, it } from 'vitest'
-import { CONTROLLER_USER } from '../../devcluster/addons/agent-sandbox.ts'
-import { createAuditLog } from '../../devcluster/client/audit-log.ts'
 import type { KubeObject } from '../../devcluster/client/kube-object.ts'
 import { conditionOf } from '../../devcluster/client/manifests.ts'
+import { createAuditLog } from './helpers/audit-log.ts'
 import { describeWith } from './helpers/features.ts'
 import { useSandboxSpace } from './helpers/sandbox-space.ts'
+
+/** The user that the audit log shows for the controller's own requests. */
+const CONTROLLER_USER = 'system:serviceaccount:agent-sandbox-system:agent-sandbox-controller'
 
 describeWith(['agent-sandbox'], 'the watch events of a claim', () => {
   const space = useSandboxSpace('watched')

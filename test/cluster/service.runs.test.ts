@@ -2,7 +2,7 @@ import { expect, inject, it } from 'vitest'
 import type { PlanStep } from '../../contracts/agents.ts'
 import { CLAIM } from '../../contracts/claim.ts'
 import type { RunEvent } from '../../contracts/events.ts'
-import { createAuditLog } from '../../devcluster/client/audit-log.ts'
+import { createAuditLog } from './helpers/audit-log.ts'
 import { describeWith, type Feature } from './helpers/features.ts'
 import { useServiceSpace } from './helpers/service-space.ts'
 

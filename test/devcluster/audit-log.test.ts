@@ -2,7 +2,7 @@ import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createAuditLog } from '../../devcluster/client/audit-log.ts'
+import { createAuditLog } from '../cluster/helpers/audit-log.ts'
 
 describe('the audit log', () => {
   let folder: string

@@ -77,12 +77,12 @@ const panels = dashboard({ kind: 'base' }).panels.map(({ title, targets }) => ({
 const rules = platformAlerts().map(({ alert, expr }) => ({ name: alert, expr }))
 
 describe.each([...rules, ...panels])('$name', ({ expr }) => {
-  it('reads figures that somebody serves, by labels that they have', async () => {
+  it('reads metrics that a program serves, by labels that they have', async () => {
     expect(readingsOf(expr)).not.toEqual([])
     expect(await faults(expr)).toEqual([])
   })
 
-  it('reads those of one namespace or of one cluster, and is balanced', () => {
+  it('reads the metrics of one namespace or one cluster, and has balanced parentheses', () => {
     for (const { metric, labels } of readingsOf(expr))
       if (!metric.startsWith('kube_node_')) expect(labels, metric).toContain('namespace')
     for (const [open, close] of ['()', '{}', '[]'])
@@ -90,7 +90,7 @@ describe.each([...rules, ...panels])('$name', ({ expr }) => {
   })
 })
 
-it('finds a figure that nobody serves, and a label that it has not', async () => {
+it('finds a metric that no program serves, and a label that it does not have', async () => {
   expect(await faults('sum(increase(agentweaver_reaped_total{namespace="a"}[5m])) > 0')).toEqual([
     'nothing serves agentweaver_reaped_total',
   ])
@@ -100,7 +100,7 @@ it('finds a figure that nobody serves, and a label that it has not', async () =>
   ])
 })
 
-it('pages for what nobody can wait for', () => {
+it('pages only for urgent alerts', () => {
   const paging = alerts().filter(({ severity }) => severity === 'page')
 
   expect(paging.map(({ alert }) => alert)).toEqual([

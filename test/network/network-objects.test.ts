@@ -43,7 +43,7 @@ interface Selector {
 }
 
 describe('the rendered policies', () => {
-  it('close each namespace of ours in both directions, of a preview slice too', () => {
+  it('close each of our namespaces in both directions, also in a preview slice', () => {
     const base = named(render('prod'), 'default-deny')
     const preview = named(render('pr-example'), 'default-deny')
 
@@ -61,7 +61,7 @@ describe('the rendered policies', () => {
       expect(spec).toEqual({ podSelector: {}, policyTypes: ['Ingress', 'Egress'] })
   })
 
-  it('belong to namespaces of their own slice alone', () => {
+  it('belong only to namespaces of the same slice', () => {
     const namespaces = new Set(render('pr-example').map(({ metadata }) => metadata.namespace))
 
     expect([...namespaces].every((namespace) => namespace?.startsWith('aw-pr-example-50d858'))).toBe(true)
@@ -127,7 +127,7 @@ classes:
     expect(JSON.stringify(objects)).not.toMatch(/kube-dns|"port":53|"53"/)
   })
 
-  it('tell the proxy what it lets through, class by class', () => {
+  it('list the destinations that the proxy allows, for each class', () => {
     const data = fieldOf<Readonly<Record<string, string>>>(
       render('prod', 'proxy'),
       'agentweaver-egress-rules',

@@ -1,7 +1,8 @@
 import { ROWS } from '../../charts-src/access-matrix/assertion.ts'
 import { FORBIDDEN_EVERYWHERE } from '../../charts-src/network/forbidden.ts'
-import { placementText, restrictionsText } from '../../policies/agent/egress/describe.ts'
+import { placementText } from '../../policies/agent/egress/describe.ts'
 import { readEgressPolicy } from '../../policies/agent/egress/load.ts'
+import type { Destination } from '../../policies/agent/egress/schema.ts'
 import { REDUNDANT } from '../reachability/redundant-mutants.ts'
 
 /** The generated tables of docs/network.md, by their mark. */
@@ -41,4 +42,15 @@ export const TABLES: Readonly<Record<string, () => string>> = {
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
   return [line(head), `|${'---|'.repeat(head.length)}`, ...rows.map(line)].join('\n')
+}
+
+/** Describes the restrictions of a destination other than its name and ports. */
+function restrictionsText({ mode, methods, phases, caller }: Destination): string {
+  const parts = [
+    ...(mode === 'read-only' ? ['read-only'] : []),
+    ...(methods === undefined ? [] : [methods.join(', ')]),
+    ...(phases === undefined ? [] : [`in ${phases.join(' and ')}`]),
+    ...(caller === undefined ? [] : [`from ${caller}`]),
+  ]
+  return parts.join('; ')
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { matchesName } from '../../reachability/dns-names.ts'
+import { nameMatcher } from '../../reachability/dns-names.ts'
 import {
   aCiliumPolicy,
   address,
@@ -192,12 +192,12 @@ it.each<[string, string, boolean]>([
   ['*', 'anything.at.all', true],
   ['*.*.example.com', 'a.b.example.com', true],
 ])('the pattern %s and the name %s', (pattern, name, isMatch) => {
-  expect(matchesName(pattern.includes('*') ? { matchPattern: pattern } : { matchName: pattern }, name)).toBe(
-    isMatch,
-  )
+  expect(
+    nameMatcher([pattern.includes('*') ? { matchPattern: pattern } : { matchName: pattern }])(name),
+  ).toBe(isMatch)
 })
 
 it('matches nothing with an empty selector', () => {
-  expect(matchesName({}, '')).toBe(false)
-  expect(matchesName({ matchPattern: '' }, 'example.com')).toBe(false)
+  expect(nameMatcher([{}])('')).toBe(false)
+  expect(nameMatcher([{ matchPattern: '' }])('example.com')).toBe(false)
 })

@@ -2,17 +2,6 @@ import type { SandboxKind } from '../../../contracts/names.ts'
 import type { Destination } from './schema.ts'
 import { type EgressTarget, placementOf } from './targets.ts'
 
-/** Describes the restrictions of a destination other than its name and ports. */
-export function restrictionsText({ mode, methods, phases, caller }: Destination): string {
-  const parts = [
-    ...(mode === 'read-only' ? ['read-only'] : []),
-    ...(methods === undefined ? [] : [methods.join(', ')]),
-    ...(phases === undefined ? [] : [`in ${phases.join(' and ')}`]),
-    ...(caller === undefined ? [] : [`from ${caller}`]),
-  ]
-  return parts.join('; ')
-}
-
 /** Describes how a target treats a destination. */
 export function placementText(destination: Destination, target: EgressTarget): string {
   const placement = placementOf(destination, target)

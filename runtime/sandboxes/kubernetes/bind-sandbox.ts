@@ -5,6 +5,7 @@ import { present } from '../../kit/present.ts'
 import type { AttachRequest, BoundSandbox, ClaimRequest, LocatedSandbox } from '../provider.ts'
 import { awaitBound, type BoundClaim } from './claims/await-bound.ts'
 import { buildClaim } from './claims/build-claim.ts'
+import type { ClaimHandle } from './claims/claim-handle.ts'
 import { LAUNCH_TYPE_LABEL } from './claims/claim-objects.ts'
 import type { ClaimWatches } from './claims/claim-watches.ts'
 import { deleteClaim } from './claims/delete-claim.ts'
@@ -16,8 +17,8 @@ import { conditionOf } from './client/kube-object.ts'
 import { type Expected, followChain, type PinnedIdentity } from './identity/identity-chain.ts'
 import type { IssuerKeys } from './identity/issuer-keys.ts'
 import { isolationOf, warningsOf } from './kubernetes-isolation.ts'
-import type { ClaimHandle, KubernetesProviderOptions, ProviderTiming } from './kubernetes-provider.ts'
 import { hostAt, type OpenedAhead, prepareSandbox, readPod } from './prepare-sandbox.ts'
+import type { KubernetesProviderOptions, ProviderTiming } from './provider-options.ts'
 
 export type BindOptions = Omit<KubernetesProviderOptions, 'timing' | 'connect'> &
   ProviderTiming & { readonly api: KubeApi; readonly watches: ClaimWatches; readonly keys: IssuerKeys }

@@ -1,9 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import * as z from 'zod'
 import { CLAIM_NONCE_ANNOTATION, DEPLOYMENT_LABEL } from '../../../contracts/labels.ts'
-import type { SandboxKind } from '../../../contracts/names.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
-import type { Log } from '../../kit/log.ts'
 import type {
   BoundSandbox,
   ClaimRequest,
@@ -13,53 +10,15 @@ import type {
   SharedSandboxes,
 } from '../provider.ts'
 import { attachSandbox, type BindOptions, bindSandbox, locateSandbox } from './bind-sandbox.ts'
+import { ClaimHandle } from './claims/claim-handle.ts'
 import { ClaimObject } from './claims/claim-objects.ts'
 import { createClaimWatches } from './claims/claim-watches.ts'
 import { deleteClaim } from './claims/delete-claim.ts'
-import type { Lifetime } from './claims/extend-claim.ts'
 import { watchForRoom } from './claims/watch-room.ts'
 import { createKubeApi } from './client/kube-api.ts'
-import type { KubeConnection } from './client/kube-connection.ts'
 import { claimsIn } from './client/resource.ts'
-import type { WatchTiming } from './client/shared-watch.ts'
-import type { TransportOptions } from './client/transport.ts'
 import { loadIssuerKeys } from './identity/issuer-keys.ts'
-
-export type KubernetesProviderOptions = {
-  readonly connect: () => Promise<KubeConnection>
-  readonly namespace: string
-  readonly pool: (kind: SandboxKind) => string
-  readonly serviceAccount: (kind: SandboxKind) => string
-  /** Label value that separates our claims from the claims of other deployments. */
-  readonly deploymentId: string
-  /** The runtime class that every pod must have; undefined if the environment requires no hard isolation. */
-  readonly runtimeClass: string | undefined
-  readonly agentHostPort: number
-  readonly timing: ProviderTiming
-  readonly clock: () => Date
-  readonly log: Log
-}
-
-export type ProviderTiming = {
-  readonly transport: TransportOptions
-  readonly watch: WatchTiming
-  readonly lifetime: Lifetime
-  readonly startMs: number
-  /** A watch that has not shown a known change after this time is restarted. */
-  readonly suspectAfterMs: number
-  /** Includes the deletion of dependents and the pod's grace period. */
-  readonly deleteMs: number
-  readonly unreadyMs: number
-  readonly checkEveryMs: number
-}
-
-/** Stored in the claim's row; the nonce identifies exactly our claim. */
-const Handle = z.strictObject({
-  namespace: z.string().min(1),
-  claimName: z.string().min(1),
-  nonce: z.uuid(),
-})
-export type ClaimHandle = z.infer<typeof Handle>
+import type { KubernetesProviderOptions } from './provider-options.ts'
 
 type OpenCluster = Awaited<ReturnType<typeof openCluster>>
 
@@ -90,7 +49,7 @@ export class KubernetesProvider implements SandboxProvider {
   }
 
   async claim(request: ClaimRequest): Promise<BoundSandbox> {
-    return bindSandbox(await this.#parts(), { ...request, ...Handle.parse(request.handle) })
+    return bindSandbox(await this.#parts(), { ...request, ...ClaimHandle.parse(request.handle) })
   }
 
   readonly shared: SharedSandboxes = {
@@ -99,7 +58,7 @@ export class KubernetesProvider implements SandboxProvider {
   }
 
   async collect(handle: unknown): Promise<void> {
-    const { namespace, claimName, nonce } = Handle.parse(handle)
+    const { namespace, claimName, nonce } = ClaimHandle.parse(handle)
     const { api, watches } = await this.#start()
     const { deleteMs: timeoutMs, checkEveryMs } = this.#options.timing
     const found = await api.get(claimsIn(namespace), claimName, AbortSignal.timeout(timeoutMs))

@@ -1,7 +1,7 @@
 import { CLAIM_LIFETIME } from './claims/extend-claim.ts'
 import { WATCH_DEFAULTS } from './client/shared-watch.ts'
 import { TRANSPORT_DEFAULTS } from './client/transport.ts'
-import type { ProviderTiming } from './kubernetes-provider.ts'
+import type { ProviderTiming } from './provider-options.ts'
 
 /** Timeouts in production; tests use shorter ones. */
 export const PROVIDER_TIMING: ProviderTiming = {

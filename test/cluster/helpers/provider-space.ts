@@ -4,10 +4,8 @@ import { names } from '../../../contracts/names.ts'
 import { AGENT_HOST_PORT } from '../../../contracts/ports.ts'
 import { silentLog } from '../../../runtime/kit/log.ts'
 import { loadKubeConnection } from '../../../runtime/sandboxes/kubernetes/client/kube-connection.ts'
-import {
-  KubernetesProvider,
-  type KubernetesProviderOptions,
-} from '../../../runtime/sandboxes/kubernetes/kubernetes-provider.ts'
+import { KubernetesProvider } from '../../../runtime/sandboxes/kubernetes/kubernetes-provider.ts'
+import type { KubernetesProviderOptions } from '../../../runtime/sandboxes/kubernetes/provider-options.ts'
 import { PROVIDER_TIMING } from '../../../runtime/sandboxes/kubernetes/provider-timing.ts'
 import type { BoundSandbox, ClaimRequest } from '../../../runtime/sandboxes/provider.ts'
 import { useSandboxSpace } from './sandbox-space.ts'

@@ -1,10 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { onTestFinished as onThisTestFinished, type TestContext } from 'vitest'
 import { silentLog } from '../../../runtime/kit/log.ts'
-import {
-  KubernetesProvider,
-  type ProviderTiming,
-} from '../../../runtime/sandboxes/kubernetes/kubernetes-provider.ts'
+import { KubernetesProvider } from '../../../runtime/sandboxes/kubernetes/kubernetes-provider.ts'
+import type { ProviderTiming } from '../../../runtime/sandboxes/kubernetes/provider-options.ts'
 import type { BoundSandbox, ClaimRequest } from '../../../runtime/sandboxes/provider.ts'
 import { startSandboxController } from '../../fakes/kube/sandbox-controller.ts'
 import { startFakeKubeApi } from '../../fakes/kube-api.ts'

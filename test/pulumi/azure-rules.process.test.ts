@@ -44,7 +44,7 @@ test('refuses what Azure cannot change in place', async () => {
   await expect(refused).rejects.toThrow(/PropertyChangeNotAllowed.*osSKU/)
 })
 
-test('takes nothing that hangs on what is not there', async () => {
+test('rejects an object whose parent does not exist', async () => {
   await using running = await azure()
 
   const early = running.provider.create([NETWORK, 'one'], {

@@ -22,7 +22,7 @@ test.each([
   expect(running.cloud.log().map(({ outcome }) => outcome)).toEqual(['ok', 'failed', 'ok'])
 })
 
-test('tells of an object that was made and is not right, with its id and properties', async () => {
+test('reports an object that was created with wrong properties, with its id and properties', async () => {
   await using running = await azure()
   running.cloud.plant({ op: 'create', type: GROUP, how: 'partial' })
 

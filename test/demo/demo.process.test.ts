@@ -33,7 +33,7 @@ describe('at a terminal', () => {
     expect(terminal.screen()).not.toContain('Approved without asking')
   })
 
-  test('says what it could not show after a no', async () => {
+  test('lists the parts that it did not show after a no', async () => {
     await using terminal = startAtTerminal(['demo'])
 
     await terminal.shows('Allow it?')

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,6 +12,7 @@ import { whyNoNodes } from '../../devcluster/host/privileges.ts'
 import { identityOf, isAlive } from '../../devcluster/host/process-identity.ts'
 import { createTogether } from '../../devcluster/host/together.ts'
 import { waitUntil } from '../../devcluster/host/wait-until.ts'
+import { until } from '../helpers/until.ts'
 
 function inTemporaryFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
   const folder = mkdtempSync(join(tmpdir(), 'host-'))
@@ -103,9 +104,10 @@ describe('an error during a start', () => {
 describe('startDaemon', () => {
   it('kills a program that ignores SIGTERM', () =>
     inTemporaryFolder(async (folder) => {
-      const argv = ['sh', '-c', 'trap "" TERM; while :; do sleep 0.05; done']
-      const daemon = startDaemon({ name: 'stubborn', argv, logPath: join(folder, 'log') })
-      await new Promise((resolve) => setTimeout(resolve, 100))
+      const argv = ['sh', '-c', 'trap "" TERM; echo ready; while :; do sleep 0.05; done']
+      const logPath = join(folder, 'log')
+      const daemon = startDaemon({ name: 'stubborn', argv, logPath })
+      await until('the program ignores SIGTERM', () => readFileSync(logPath, 'utf8').includes('ready'))
 
       await daemon.stop(100)
 

@@ -122,7 +122,7 @@ const linesOf = (text: string) =>
     .map((line) => JSON.parse(line))
 
 describe('over HTTP', () => {
-  test('a user reads the audit of their own runs only', () => {
+  test('a user reads only the audit of runs that they started', () => {
     expect(answers["alice's run, as alice"]?.status).toBe(200)
     expect(answers["alice's run, as alice"]?.json.items.length).toBeGreaterThan(4)
     expect(answers["alice's run, as bob"]?.status).toBe(404)
@@ -196,7 +196,7 @@ describe('the command line', () => {
 })
 
 describe('a copied store', () => {
-  test('verifies with its key if nobody changed it (control)', async () => {
+  test('verifies an unchanged audit with its key (control)', async () => {
     const at = await aCopy()
 
     const { status, report } = await verifyCopy(at)

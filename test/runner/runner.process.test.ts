@@ -79,7 +79,7 @@ describe('a runner', () => {
     expect(finished.result).toMatchObject({ exitCode: 0, stdoutBytes: 13 })
   })
 
-  it('slows a command down if nobody reads its output', async () => {
+  it('slows a command down if its output is not read', async () => {
     const { run, root } = await aRunner()
     const released = Promise.withResolvers<void>()
     let received = 0

@@ -100,7 +100,7 @@ describe('the client', () => {
     expect(events.map(({ event }) => event.type)).toEqual(['command.output', 'command.exited'])
   })
 
-  test('decides what a run asks', async () => {
+  test('decides the request of a run', async () => {
     const { client, service } = await startClient()
     const { id } = await client.startRun(RUN)
     const [a = '', b = '', c = '', d = '', e = ''] = Array.from(
@@ -153,7 +153,7 @@ describe('the client', () => {
     await expect(client.readRun(id, { signal: stop.signal })).rejects.toThrow('enough')
   })
 
-  test('does not take the answers of another program for the service', async () => {
+  test('does not accept responses of another program as the service', async () => {
     const server = createServer((request, answer) => {
       answer.statusCode = request.url === '/api/runs' ? 200 : 404
       answer.end('{"hello":"world"}')
@@ -214,7 +214,7 @@ describe('over a line that breaks', () => {
     expect(proxy.opened).toBeGreaterThan(1)
   })
 
-  test('a gap in the events is a defect and is said', async () => {
+  test('reports a gap in the events as a defect', async () => {
     const { client, service } = await startClient()
     const { id } = await client.startRun(RUN)
     service.subscribe = async () =>

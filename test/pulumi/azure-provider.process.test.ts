@@ -26,7 +26,7 @@ import {
   VAULT,
 } from './helpers/azure.ts'
 
-test('answers the engine with the version of the SDK, and says that secrets reach it plain', async () => {
+test('returns the version of the SDK to the engine, and reports that it receives secrets in plain text', async () => {
   await using running = await azure()
 
   const info = await running.provider.call<{ getVersion(): string }>('getPluginInfo', empty())
@@ -226,7 +226,7 @@ test('imports what exists with the inputs that it was made with', async () => {
   expect(read).toMatchObject({ id: group.id, inputs: group.inputs })
 })
 
-test('takes what is below an object with it, and the cluster with it', async () => {
+test('deletes the children of an object with it, and the cluster with it', async () => {
   await using running = await azure()
   const cluster = await aCluster(running.provider)
   await make(running.provider, POOL, {

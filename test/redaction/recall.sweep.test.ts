@@ -34,7 +34,7 @@ const PROSE = [
   (secret: string) => `\u001b[32m${secret}\u001b[0m`,
 ]
 
-describe('a secret with a format of its own', () => {
+describe('a secret with a special format', () => {
   it.each(ALONE.filter(({ name }) => name !== 'secp256k1-private-key'))('is redacted: $name', (kind) => {
     expect(recall(kind, PROSE)).toBeGreaterThanOrEqual(0.8)
   })

@@ -48,7 +48,7 @@ test('offers every rule that can run by the engine, and names each once', async 
 })
 
 describe.each(RECORDINGS)('by the protocol of the engine a weakening of %s is found as in a plan', (name) => {
-  // One for each rule: rules.test.ts has them all, by the same code but for the protocol.
+  // One for each rule: rules.sweep.test.ts has them all, by the same code but for the protocol.
   const own = MUTANTS.filter(({ rule, run }) => rule !== 'secrets' && name.startsWith(run))
   const seen = own.filter(({ rule }, index) => own.findIndex((one) => one.rule === rule) === index)
   const levels = new Map(STACK_RULES.map((rule) => [rule.name, rule.level]))

@@ -91,7 +91,7 @@ describe('agentweaver infra check --azure', () => {
     expect(stdout).toContain('azure login: skipped: az is not on the PATH')
   })
 
-  test('lists what is not registered, with the command to register it', async () => {
+  test('lists the unregistered providers, with the command to register each', async () => {
     const others = PROVIDERS.filter(({ name }) => name !== 'Microsoft.DBforPostgreSQL')
     const { status, states, detail } = await check({
       'provider list': {

@@ -126,7 +126,7 @@ test('has the namespace that an extension of the very cluster is released into',
   expect((await make(running.provider, CONFIG_MAP, configMap({}))).id).toBe('agents/settings')
 })
 
-test('takes with a namespace what is in it, and does not make anything twice', async () => {
+test('deletes the contents of a namespace with it, and creates nothing twice', async () => {
   await using running = await aCluster()
   const made = await make(running.provider, NAMESPACE, namespace('agents'))
   await make(running.provider, CONFIG_MAP, configMap({}))
