@@ -5,27 +5,50 @@ import { FINAL_STATES, RunState } from '../../../contracts/api.ts'
 import { firstState, next, type StateEvent } from '../../../runtime/api/runs/machine/next.ts'
 import { EVENTS, stateTable, titleOf } from './state-table.ts'
 
+const WITH_SANDBOX = ['starting', 'running', 'waiting', 'suspending'] as const
+const NOT_FINAL = [
+  'waiting_upload',
+  'queued',
+  'pending_capacity',
+  ...WITH_SANDBOX,
+  'suspended',
+  'ending',
+] as const
+
 /** Every valid transition. All other pairs of state and event must be rejected. */
 const POSSIBLE: readonly (readonly [RunState, string, RunState])[] = [
   ['waiting_upload', 'uploaded', 'queued'],
   ['queued', 'launch_requested', 'starting'],
+  ['pending_capacity', 'launch_requested', 'starting'],
   ['starting', 'launch_requested', 'starting'],
-  ['queued', 'no_room', 'queued'],
-  ['starting', 'no_room', 'queued'],
+  ['queued', 'no_room', 'pending_capacity'],
+  ['pending_capacity', 'no_room', 'pending_capacity'],
+  ['starting', 'no_room', 'pending_capacity'],
   ['starting', 'turn_taken', 'running'],
   ['running', 'turn_taken', 'running'],
   ['waiting', 'turn_taken', 'running'],
   ['starting', 'no_turn', 'waiting'],
   ['running', 'no_turn', 'waiting'],
   ['waiting', 'no_turn', 'waiting'],
-  ['starting', 'release_begun', 'ending'],
-  ['running', 'release_begun', 'ending'],
-  ['waiting', 'release_begun', 'ending'],
+  ['running', 'calls_wait', 'waiting'],
+  ['waiting', 'calls_wait', 'waiting'],
+  ['running', 'call_goes_on', 'running'],
+  ['waiting', 'call_goes_on', 'running'],
+  ['suspending', 'call_goes_on', 'suspending'],
+  ['waiting', 'suspension_begun', 'suspending'],
+  ['suspending', 'suspension_failed', 'waiting'],
+  ['suspending', 'checkpoint_saved', 'suspended'],
+  ['suspended', 'resumption_requested', 'queued'],
+  ...WITH_SANDBOX.flatMap((state) => [
+    [state, 'sandbox_lost', 'queued'] as const,
+    [state, 'sandbox_lost_unsure', 'suspended'] as const,
+    [state, 'release_begun', 'ending'] as const,
+  ]),
   ['ending', 'release_begun', 'ending'],
   ...(['running', 'waiting', 'ending'] as const).map(
     (state) => [state, 'ended as succeeded', 'succeeded'] as const,
   ),
-  ...(['waiting_upload', 'queued', 'starting', 'running', 'waiting', 'ending'] as const).flatMap((state) => [
+  ...NOT_FINAL.flatMap((state) => [
     [state, 'ended as failed', 'failed'] as const,
     [state, 'ended as cancelled', 'cancelled'] as const,
   ]),
