@@ -219,7 +219,7 @@ describe.skipIf(noNodes !== undefined)(
       await nothingLeft()
     })
 
-    it('reports sandbox_lost when the pod is killed, and leaves nothing', async () => {
+    it('reports sandbox_lost when three pods of a run are killed, and leaves nothing', async () => {
       await api.waitForPools()
       const { id } = await startRun(api.service, [[{ kind: 'wait', ms: 60_000 }]])
       const events = await follow(api.service, id, async (event) => {

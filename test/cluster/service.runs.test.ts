@@ -93,9 +93,9 @@ for (const [name, feature, runtimeClass, form] of RUNTIMES) {
       expect(outputOf(events)).toBe('removed\n')
     })
 
-    it('fails as sandbox_lost when its pod is killed during a turn, and leaves nothing', async () => {
+    it('continues in another pod when its pod is killed during a turn, and leaves nothing', async () => {
       await space.waitForPool('agent')
-      const { id } = await startRun([{ kind: 'wait', ms: 60_000 }])
+      const { id } = await startRun([{ kind: 'wait', ms: 10_000 }])
 
       const events = await follow(id, async (event) => {
         if (event.type !== 'run.started') return
@@ -104,11 +104,13 @@ for (const [name, feature, runtimeClass, form] of RUNTIMES) {
         await space.kube().delete(path, { gracePeriodSeconds: 0 })
       })
 
-      expect(dataOf(events, 'run.failed')[0]).toMatchObject({ code: 'sandbox_lost' })
+      expect(dataOf(events, 'run.interrupted')).toMatchObject([{ code: 'sandbox_lost' }])
+      expect(dataOf(events, 'run.resumed')).toEqual([{ generation: 2 }])
+      expect(dataOf(events, 'done')).toEqual([{ state: 'succeeded' }])
       await space.nothingLeft()
     })
 
-    it('fails as sandbox_lost when its pod is killed while it is being configured or started', async () => {
+    it('fails as sandbox_lost when three of its pods are killed while they are configured or started', async () => {
       const path = (name: string) => ({ apiVersion: 'v1', plural: 'pods', namespace: space.namespace, name })
       const moments = [
         'sandbox.execution_pod.bound',
@@ -123,7 +125,8 @@ for (const [name, feature, runtimeClass, form] of RUNTIMES) {
         let podName = ''
         const events = await follow(id, async (event) => {
           if (event.type === 'sandbox.execution_pod.bound') podName = event.data.podName
-          if (event.type === moment) await space.kube().delete(path(podName), { gracePeriodSeconds: 0 })
+          const isMoment = event.type === moment || (moment === 'run.started' && event.type === 'run.resumed')
+          if (isMoment) await space.kube().delete(path(podName), { gracePeriodSeconds: 0 })
         })
         expect(events.map(({ type }) => type)).toContain(moment)
         codes.push(dataOf(events, 'run.failed')[0]?.code)

@@ -111,6 +111,11 @@ describe('a run on a git repository', () => {
       const claim = (await store.listClaims(['bound'])).find(({ runId }) => runId === id)
       const { pid } = claim!.handle as { pid: number }
       process.kill(pid, 'SIGKILL')
+      await until('the run continues in another sandbox', async () => {
+        const { state, generation } = await service.readRun(alice, id)
+        return state === 'running' && generation === 2
+      })
+      await service.cancel(alice, id)
     })
     const failed = await service.startRun(
       alice,
@@ -119,7 +124,7 @@ describe('a run on a git repository', () => {
     await follow(service, failed.id)
 
     expect(cancelled).toEqual({ state: 'cancelled', files: ['a.txt'] })
-    expect(lost).toEqual({ state: 'failed', files: ['a.txt'] })
+    expect(lost).toEqual({ state: 'cancelled', files: ['a.txt'] })
     expect((await service.readDiff(alice, failed.id)).files).toHaveLength(1)
   })
 
@@ -273,7 +278,7 @@ describe('a folder that no run is started on', () => {
   })
 })
 
-it('stores the results of a run whose service was killed, and removes its copy', async () => {
+it('continues a run whose service was killed in its copy, stores the results and removes the copy', async () => {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'aw-folders-')))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const path = join(folder, 'project')
@@ -302,9 +307,19 @@ it('stores the results of a run whose service was killed, and removes its copy',
   writeFileSync(join(copies, 'stray'), '')
 
   const second = await startServer(folder)
+  await until('the run continues in another sandbox', async () => {
+    const { state, generation } = await second.client.readRun(id)
+    return state === 'running' && generation === 2
+  })
+  await until(
+    'it wrote again',
+    () => readFileSync(join(copies, id, 'files', 'a.txt'), 'utf8').split('two').length === 3,
+  )
+  await second.client.cancel(id)
+  await until('the run has ended', async () => (await second.client.readRun(id)).endedAt !== undefined)
 
   const diff = await second.client.readDiff(id)
-  expect(diff).toMatchObject({ fileCount: 1, additions: 1, branch: { commits: 1 } })
+  expect(diff).toMatchObject({ fileCount: 1, additions: 2, branch: { commits: 1 } })
   expect(readdirSync(copies)).toEqual([])
   second.child.kill('SIGTERM')
   await once(second.child, 'exit')

@@ -22,7 +22,7 @@ const processesOf = (folder: string, oddArgument: string): string[] =>
       }
     })
 
-it('loses no event that a client saw and leaves no process when the service is killed in mid-run', async () => {
+it('continues a run of a service that was killed, with every event that a client saw and no process left', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'aw-restart-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const workspace = join(folder, 'workspace')
@@ -35,7 +35,16 @@ it('loses no event that a client saw and leaves no process when the service is k
     workspace: { kind: 'path', path: workspace },
     agent: {
       kind: 'scripted',
-      plan: { turns: [[shell(`for i in 1 2 3 4 5; do echo line $i; done; sleep ${oddArgument}`)]] },
+      // The second time, the command ends.
+      plan: {
+        turns: [
+          [
+            shell(
+              `for i in 1 2 3 4 5; do echo line $i; done; [ -e again ] && exit 0; touch again; sleep ${oddArgument}`,
+            ),
+          ],
+        ],
+      },
     },
   }
   const run = await first.client.startRun(request)
@@ -63,11 +72,9 @@ it('loses no event that a client saw and leaves no process when the service is k
   expect(seen.length).toBeGreaterThan(5)
   expect(after.slice(0, seen.length)).toEqual(seen)
   expect(after.map(({ sequence }) => sequence)).toEqual(after.map((_, index) => index + 1))
-  expect(dataOf(after, 'run.failed')[0]).toMatchObject({ code: 'api_restarted' })
-  expect(await second.client.readRun(run.id)).toMatchObject({
-    state: 'failed',
-    failure: { code: 'api_restarted' },
-  })
+  expect(dataOf(after, 'run.interrupted')).toMatchObject([{ code: 'api_restarted' }])
+  expect(dataOf(after, 'run.resumed')).toEqual([{ generation: 2 }])
+  expect(await second.client.readRun(run.id)).toMatchObject({ state: 'succeeded' })
   expect(existsSync(join(folder, 'state', 'api-key'))).toBe(true)
   second.child.kill('SIGTERM')
   await once(second.child, 'exit')
