@@ -250,7 +250,7 @@ describe('folders that are rejected', () => {
     [
       'a common directory of another repository',
       'echo ../../other/.git >.git/commondir',
-      /takes its objects from another/,
+      /uses the objects of another repository/,
     ],
     ['refs in the reftable format', 'mkdir .git/reftable', /reftable/],
     [
