@@ -5,7 +5,7 @@ import { SandboxError } from '../../runtime/kit/errors.ts'
 import { type ModelReply, textOf } from '../fakes/model-server.ts'
 import { until } from '../helpers/until.ts'
 import { aModel, anAgent, aStateDir, endpoint, ok, runTurn } from './agent-rig.ts'
-import { childPids } from './children.ts'
+import { childPids, isRunning } from './children.ts'
 import { GENEROUS_LIMITS } from './generous-limits.ts'
 
 /** Longer than the fake model needs to answer on a busy machine. */
@@ -137,7 +137,7 @@ describe('cancelling a turn', () => {
 
     expect(result).toEqual({ state: 'cancelled' })
     expect(next.result).toEqual({ state: 'completed' })
-    expect(await childPids()).not.toContain(pid)
+    await until('the runtime is gone', async () => !(await isRunning(pid)))
   })
 
   it('aborts the signal of an open call', async () => {
