@@ -17,6 +17,20 @@ import { stateColour, workspaceWords } from './runs.ts'
 const between = (from: string | undefined, to: string | undefined) =>
   from === undefined ? undefined : duration((to ? Date.parse(to) : Date.now()) - Date.parse(from))
 
+/** What a run waits for, since when, and the command that continues it, if no decision does. */
+function waitsFor({ id, state, waiting }: Run): string | undefined {
+  if (!waiting) return undefined
+  const text = `${WAITS_FOR[waiting.for]}, for ${between(waiting.since, undefined)}`
+  return waiting.for === 'resume' && state === 'suspended' ? `${text}: agentweaver resume ${id}` : text
+}
+
+const WAITS_FOR = {
+  approval: 'an approval',
+  question: 'an answer',
+  turn: 'the next turn',
+  resume: 'a person who continues it',
+} as const
+
 function factsOf(run: Run, { terminal }: CliContext): (readonly [string, string])[] {
   const { paint } = terminal
   const model = run.agent.model === undefined ? '' : `, ${run.agent.model}`
@@ -29,6 +43,7 @@ function factsOf(run: Run, { terminal }: CliContext): (readonly [string, string]
       run.outcome &&
         [run.outcome.outcome, run.outcome.summary].filter(Boolean).map(String).map(visible).join(': '),
     ],
+    ['waits for', waitsFor(run)],
     ['task', run.kind === 'agent' ? visible(run.task) : undefined],
     ['agent', run.kind === 'agent' ? visible(run.agent.kind + model) : undefined],
     ['workspace', visible(workspaceWords(run.workspace))],

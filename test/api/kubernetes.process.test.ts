@@ -199,7 +199,8 @@ describe.concurrent('after a service on a cluster was killed', () => {
     const { client } = await start()
 
     await untilInterrupted(client, id)
-    expect(controller.claims().map(({ metadata }) => metadata.name)).not.toContain(claimName('agent', id, 1))
+    const names = () => controller.claims().map(({ metadata }) => metadata.name)
+    await until('its claim is gone', () => !names().includes(claimName('agent', id, 1)))
     await client.cancel(id)
     await until('nothing is left', () => controller.left().length === 0)
   })
