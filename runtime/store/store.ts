@@ -48,6 +48,8 @@ export interface Checkpoint {
   readonly sequence: number
   /** The turn in the middle of which the session was saved. */
   readonly turnId?: string
+  /** The calls that waited then. */
+  readonly carriedCalls?: readonly string[]
 }
 
 export interface RunUsage {
@@ -99,9 +101,8 @@ export type RunChange = Partial<
     | 'usage'
   >
 > & {
-  /** `null`: no process drives the run. */
+  // `null`: no process drives the run; the run does not wait.
   readonly holder?: string | null
-  /** `null`: the run does not wait. */
   readonly waiting?: { readonly for: WaitingFor; readonly since: string } | null
 }
 
@@ -243,7 +244,6 @@ export type RunCount = { readonly owner?: string; readonly states: readonly RunS
 
 /** Leases of processes that drive runs are named by this and their id. */
 export const HOLDER_LEASE = 'holder:'
-
 /** What one transaction may do. Every method sees the writes before it. */
 export interface Transaction {
   insertRun(run: NewRun): Promise<RunRow>

@@ -61,7 +61,7 @@ const MISTAKES: readonly [right: string, wrong: string][] = [
   ['limit: 10', "limit: '10'"],
   ["case 'agent.message':", "case 'agent.massage':"],
   ["kind: 'copilot'", "kind: 'pilot'"],
-  ["'waiting_upload'", "'waiting'"],
+  ["'waiting_upload'", "'awaiting_upload'"],
 ]
 
 test('a client compiles with the types of openapi-typescript, and four mistakes in it do not', async () => {

@@ -70,6 +70,8 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
     status: 202,
   }),
   'POST /api/runs/:id/cancel': ({ runId }) => ({ url: `/api/runs/${runId}/cancel`, ...own }),
+  'POST /api/runs/:id/suspend': ({ runId }) => ({ url: `/api/runs/${runId}/suspend`, ...own }),
+  'POST /api/runs/:id/resume': ({ runId }) => ({ url: `/api/runs/${runId}/resume`, ...own }),
   'GET /api/runs/:id/stream': ({ doneRunId }) => ({ url: `/api/runs/${doneRunId}/stream`, ...own }),
   'GET /api/runs/:id/events': ({ runId }) => ({ url: `/api/runs/${runId}/events`, ...own }),
   'PUT /api/runs/:id/workspace': ({ waitingRunId }) => ({

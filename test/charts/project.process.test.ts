@@ -146,7 +146,9 @@ describe('the trees of a project', () => {
       ok: false,
       mistakes: [
         expect.stringContaining('environments/dev.json: egress.mode: '),
-        expect.stringMatching(/^policies\/agent\/egress\.yaml, line \d+: .*name the vault: <vault>/),
+        expect.stringMatching(
+          /^policies\/agent\/egress\.yaml, line \d+: .*use the name of your vault: <vault>/,
+        ),
       ],
     })
     expect(differences()).toEqual([])

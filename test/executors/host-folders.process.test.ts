@@ -141,6 +141,6 @@ describe.each(RUNGS)('host folders in $name', ({ backend, isMissing }) => {
     const outcome = await execute(executor, `cat ${tool}/data`)
 
     expect(outcome).toMatchObject(REFUSED)
-    expect(outcome.message).toContain(`${tool} is not what it was`)
+    expect(outcome.message).toContain(`${tool} was replaced by another process`)
   })
 })

@@ -69,7 +69,7 @@ describe('mount verification', () => {
     const problemAt = (target: string) =>
       mountProblem(process.pid, [{ target, identity: pathIdentity('/'), isMountPoint: false }])
 
-    expect(problemAt(above)).toContain(`${above} is not what it was`)
+    expect(problemAt(above)).toContain(`${above} was replaced by another process`)
     expect(OTHER_FOLDER).toContain('workspace')
     expect(problemAt('/')).toBeUndefined()
   })
@@ -77,7 +77,7 @@ describe('mount verification', () => {
   it('fails if a mount is missing', () => {
     const problemAt = (target: string) => mountProblem(process.pid, [{ target, isMountPoint: true }])
 
-    expect(problemAt(above)).toContain(`${above} is not what it was`)
+    expect(problemAt(above)).toContain(`${above} was replaced by another process`)
     expect(problemAt('/proc')).toBeUndefined()
     expect(mountProblem(undefined, [{ target: '/proc', isMountPoint: true }])).toContain('cannot be seen')
   })
@@ -134,7 +134,7 @@ describe('mount verification', () => {
 
       expect(unproven).toMatchObject({ exitCode: 0, output: SECRET })
       expect(proven).toMatchObject({ reason: 'spawn_failed', output: '' })
-      expect(proven.message).toContain(`${target} is not what it was when it was checked`)
+      expect(proven.message).toContain(`${target} was replaced by another process after it was checked`)
     },
   )
 

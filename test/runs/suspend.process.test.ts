@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Run } from '../../contracts/api.ts'
 import { until } from '../helpers/until.ts'
@@ -119,6 +120,91 @@ describe('a run that waits for an approval', () => {
     expect(dataOf(events, 'shell.expired')).toHaveLength(1)
     expect(readFileSync(join(path, 'log.txt'), 'utf8')).toBe('before\nafter\n')
   })
+})
+
+describe('during and right after a suspension', () => {
+  /** Acts as soon as the run is in a state, while its sandbox is being given back. */
+  async function actIn(
+    state: Run['state'],
+    act: (started: Awaited<ReturnType<typeof aService>>, id: string) => Promise<unknown>,
+  ) {
+    const started = await aService()
+    const { service, aWorkspace } = started
+    const { id } = await service.startRun(alice, aRun(aWorkspace(), STEPS))
+    await until('the run waits', () => isIn(service, id, 'waiting'))
+    const suspending = service.suspend(alice, id).catch(() => undefined)
+    await until(`the run is ${state}`, async () => {
+      const now = (await service.readRun(alice, id)).state
+      return now === state || now === 'suspended'
+    })
+    await act(started, id)
+    await suspending
+    return { ...started, id }
+  }
+  const approve = async ({ service, store }: Awaited<ReturnType<typeof aService>>, id: string) => {
+    const [approval] = await store.listApprovals(id)
+    await service.decideShell(alice, id, {
+      outcome: 'approved',
+      requestId: approval?.requestId,
+      scope: 'once',
+    })
+  }
+
+  it.each(['suspending', 'suspended'] as const)(
+    'a decision in the state %s takes effect once',
+    async (state) => {
+      const { service, id } = await actIn(state, approve)
+      const events = await follow(service, id)
+
+      expect(dataOf(events, 'done')).toEqual([{ state: 'succeeded' }])
+      expect(dataOf(events, 'run.failed')).toEqual([])
+      expect(dataOf(events, 'tool.result')).toHaveLength(STEPS.length)
+    },
+  )
+
+  it.each(['suspending', 'suspended'] as const)(
+    'a request to resume in the state %s continues the run',
+    async (state) => {
+      const { service, store, id, ...more } = await actIn(state, ({ service: at }, run) =>
+        at.resume(alice, run),
+      )
+      await until('the run waits again', async () => {
+        const run = await service.readRun(alice, id)
+        return run.state === 'waiting' && run.generation === 2
+      })
+      await approve({ service, store, ...more }, id)
+
+      expect(dataOf(await follow(service, id), 'done')).toEqual([{ state: 'succeeded' }])
+    },
+  )
+
+  it.each(['suspending', 'suspended'] as const)(
+    'a cancellation in the state %s ends the run',
+    async (state) => {
+      const { service, id } = await actIn(state, ({ service: at }, run) => at.cancel(alice, run))
+      const events = await follow(service, id)
+
+      expect(dataOf(events, 'done')).toEqual([{ state: 'cancelled' }])
+    },
+  )
+})
+
+it('waits as before if it cannot be saved', async () => {
+  const { service, store, config, aWorkspace } = await aService()
+  const { id } = await service.startRun(alice, aRun(aWorkspace(), STEPS))
+  await until('the run waits', () => isIn(service, id, 'waiting'))
+  const database = new DatabaseSync(config.store.kind === 'sqlite' ? config.store.file : '')
+  database.exec("create trigger full before insert on blobs begin select raise(abort, 'no space left'); end")
+
+  await expect(service.suspend(alice, id)).rejects.toThrow()
+  database.exec('drop trigger full')
+  database.close()
+  const [approval] = await store.listApprovals(id)
+  await service.decideShell(alice, id, { outcome: 'approved', requestId: approval?.requestId, scope: 'once' })
+  const events = await follow(service, id)
+
+  expect(dataOf(events, 'done')).toEqual([{ state: 'succeeded' }])
+  expect(dataOf(events, 'run.resumed')).toEqual([])
 })
 
 it('continues an interactive run with its next turn after a suspension', async () => {

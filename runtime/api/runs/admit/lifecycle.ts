@@ -4,6 +4,7 @@ import { SandboxError } from '../../../kit/errors.ts'
 import type { RunRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import type { ActiveRuns } from '../drive/active-runs.ts'
+import { endSuspended } from '../drive/end-suspended.ts'
 import { type Ending, type FinishParts, finishRun } from '../drive/finish.ts'
 import { timeOrderedId } from '../ids.ts'
 import { requestResumption } from '../machine/transition.ts'
@@ -156,18 +157,27 @@ export class Lifecycle {
 
   /** Ends a run or a sandbox as cancelled; one that has ended is left as it is. */
   async end(caller: Caller, id: string): Promise<void> {
-    const { deps, active, uploads, finishParts } = this.#parts
+    const { deps, active } = this.#parts
     const run = await requireRun(deps.store, caller, id)
     const ending = { state: 'cancelled', by: caller.owner } as const
     const driven = active.get(id)
     if (driven) {
       driven.end(ending)
       await Promise.race([driven.finished, delay(CANCEL_ANSWER_MS)])
-    } else if (!isFinal(run)) {
+      const { state } = (await deps.store.readRun(id)) ?? run
+      // It gave the sandbox back before it heard of the end.
+      if (state === 'suspended' || (state === 'queued' && !active.get(id)))
+        await this.#endUndriven(run, ending)
+    } else if (!isFinal(run)) await this.#endUndriven(run, ending)
+  }
+
+  async #endUndriven({ id }: RunRow, ending: Ending): Promise<void> {
+    const { deps, active, uploads, finishParts } = this.#parts
+    if (await endSuspended(deps, finishParts, { id, ending })) return
+    {
       uploads.forget(id)
       active.giveUp(id)
-      const isWaiting = ({ state }: RunRow) =>
-        !deps.provider.shared || state === 'waiting_upload' || state === 'suspended'
+      const isWaiting = ({ state }: RunRow) => !deps.provider.shared || state === 'waiting_upload'
       await finishRun(deps, finishParts, { runId: id, ending, onlyIf: isWaiting })
       await this.#askToEnd(id, ending)
     }

@@ -1,24 +1,30 @@
-import type { ErrorCode } from '../../../../contracts/errors.ts'
+import { bestEffort } from '../../../kit/best-effort.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import type { Log } from '../../../kit/log.ts'
 import { present } from '../../../kit/present.ts'
 import type { ApprovalRow, RunRow, TurnRow } from '../../../store/store.ts'
-import type { AuditTrail } from '../audit-trail.ts'
 import type { SpentBudget } from '../budgets/spend.ts'
 import { watchBudgets } from '../budgets/wall-clock.ts'
 import { hostCommandOf } from '../command-records.ts'
 import type { RunDeps } from '../deps.ts'
-import type { Approvals } from '../gates/approvals.ts'
 import { isHeld } from '../held-run.ts'
 import { type Committed, ForgedEvent } from '../ingest/commit-batch.ts'
 import { MAX_EVENT_CHARACTERS } from '../ingest/event-weight.ts'
 import { Relay } from '../ingest/relay.ts'
 import { causeOf, lossOf } from '../launch/sandbox-loss.ts'
-import type { Capacity } from '../queue/await-capacity.ts'
+import type { ActiveRunParts } from './active-run-parts.ts'
 import { activeTimeOf } from './active-time.ts'
 import { beginRun } from './begin-run.ts'
 import { Departure, probe, type Serving } from './departure.ts'
-import { budgetExceeded, type Ending, failureOf, finishRun, overdue } from './finish.ts'
+import {
+  budgetExceeded,
+  type Ending,
+  failureOf,
+  finishRun,
+  isLoss,
+  overdue,
+  WITHOUT_REASON,
+} from './finish.ts'
 import { obtainSandbox } from './obtain-sandbox.ts'
 import { type Patience, patiently, patientStore } from './patient-store.ts'
 import type { Position, TurnEnded } from './read-position.ts'
@@ -29,21 +35,6 @@ import { endingAfterTurn, endingWhenIdle } from './turn-ending.ts'
 import { TurnLoop } from './turn-loop.ts'
 import { type Alarms, createWatchdog } from './watchdog.ts'
 
-export type ActiveRunParts = {
-  readonly audit: AuditTrail
-  readonly approvals: Approvals
-  readonly capacity: Capacity
-}
-
-/** The sandbox is gone, or goes with this process. */
-const LOSSES: ReadonlySet<ErrorCode> = new Set(['sandbox_lost', 'api_restarted'])
-
-const WITHOUT_REASON: Ending = {
-  state: 'failed',
-  code: 'internal',
-  message: 'the run ended without a reason',
-}
-
 /**
  * Drives one run from its sandbox to its end. It ends once: the first reason stands, whoever gives it, and
  * whatever the reason is, the sandbox is released and the run is final in the store. A run that another process
@@ -51,6 +42,8 @@ const WITHOUT_REASON: Ending = {
  */
 export class ActiveRun {
   readonly run: RunRow
+  /** The run as this process drives it next, once this driver is finished. */
+  successor: RunRow | undefined
   /** Settles when the run is final. */
   readonly finished: Promise<void>
   readonly #deps: RunDeps
@@ -72,14 +65,17 @@ export class ActiveRun {
   /** Every open call of the turn waits for a person. */
   #waitsForPeople = false
   #suspending: Promise<void> | undefined
-  #successor: RunRow | undefined
   #isForged = false
+  #hasLeft = false
+  /** Calls that this sandbox has not announced again: it is told of their decisions when it has. */
+  readonly #carried: Set<string>
   readonly #endSpent = (budget?: SpentBudget) => budget && this.end(budgetExceeded(budget))
 
   /** `after`: this process drove the run before, and must have let go of it first. */
   constructor(given: RunDeps, parts: ActiveRunParts, { run, after }: { run: RunRow; after?: Promise<void> }) {
     this.run = run
     this.#suspendAskedAt = run.suspendAskedAt
+    this.#carried = new Set(run.carriedCalls)
     this.#log = given.log.child({ runId: run.id })
     this.#patience = { signal: this.#abandoned.signal, log: this.#log }
     const deps = { ...given, store: patientStore(given.store, this.#patience) }
@@ -152,7 +148,18 @@ export class ActiveRun {
     return this.#abandoned.signal.aborted
   }
 
+  /** The store has the run without its sandbox and this driver; what is left is to give the sandbox back. */
+  get hasLeft(): boolean {
+    return this.#hasLeft
+  }
+
+  /** The sandbox is about to be given back: nothing may be changed in it. */
+  get isSuspending(): boolean {
+    return this.#suspending !== undefined || this.#hasLeft
+  }
+
   end(reason: Ending): void {
+    if (this.#hasLeft) return
     this.#ending ??= reason
     this.#interrupted.abort(new SandboxError('run_ended', 'the run ended'))
     this.#turns.wake()
@@ -161,6 +168,8 @@ export class ActiveRun {
   /** Leaves the run and its sandbox as they are: another process drives them, or will. */
   abandon(): void {
     this.#abandoned.abort()
+    this.#interrupted.abort(new SandboxError('run_ended', 'the run ended'))
+    this.#turns.wake()
     this.end({ state: 'failed', code: 'unavailable', message: 'another process drives the run' })
   }
 
@@ -173,16 +182,15 @@ export class ActiveRun {
     )
   }
 
-  /** The run as it is to be driven next by this process, once this driver is finished. */
-  get successor(): RunRow | undefined {
-    return this.#successor
-  }
-
   /**
    * Saves a run that waits and gives its sandbox back. `conflict` if it does not wait; after an error the run waits as
    * before.
    */
   suspend(): Promise<void> {
+    if (this.#suspending === undefined && !this.isQuiet)
+      return Promise.reject(
+        new SandboxError('conflict', `run ${this.run.id} works; only a run that waits can be suspended`),
+      )
     this.#suspending ??= this.#suspend().finally(() => {
       this.#suspending = undefined
     })
@@ -192,25 +200,33 @@ export class ActiveRun {
   async #suspend(): Promise<void> {
     const serving = await this.#ready.promise
     try {
-      const state = await suspend(this.#deps, this.run, serving.client)
-      await this.#departure.giveBack(serving, 'suspended')
-      await this.#handOn(state)
+      await suspend(this.#deps, this.run, serving.client)
     } catch (error) {
-      // Decisions that came meanwhile were not told to the sandbox.
+      this.#suspending = undefined
+      // Decisions and turns that came meanwhile were not told to the sandbox.
       await this.#hearOthers()
       throw error
     }
+    await this.#leaveFor(() => this.#departure.giveBack(serving, 'suspended'), { goesOn: true })
   }
 
-  /** The run goes on without this driver: in this process if it is queued, else when somebody acts. */
-  async #handOn(state: 'suspended' | 'queued'): Promise<void> {
-    if (state === 'queued') this.#successor = await this.#deps.store.readRun(this.run.id)
-    this.abandon()
+  /**
+   * The store has the run without its sandbox: parts from that, and leaves the run. If it is queued for this process, a new
+   * driver follows.
+   */
+  async #leaveFor(part: () => Promise<void>, { goesOn }: { readonly goesOn: boolean }): Promise<void> {
+    this.#hasLeft = true
+    try {
+      await bestEffort(this.#log, 'give the sandbox back', part)
+      const run = goesOn ? await this.#deps.store.readRun(this.run.id) : undefined
+      if (run?.state === 'queued' && run.holder === this.#deps.holder.id) this.successor = run
+    } finally {
+      this.abandon()
+    }
   }
 
-  /** A turn was queued. */
   notifyTurn(): void {
-    this.#turns.wake()
+    if (!this.isSuspending) this.#turns.wake()
   }
 
   notifyCommand(commandId: string): void {
@@ -218,7 +234,6 @@ export class ActiveRun {
     this.#watchdog.sign()
   }
 
-  /** Somebody uses the sandbox: it is not idle. */
   sign(): void {
     this.#watchdog.sign()
   }
@@ -231,7 +246,8 @@ export class ActiveRun {
     this.#pending.delete(requestId)
     this.#watchdog.sign()
     const { relay } = await this.#ready.promise
-    await relay.post(decisions)
+    const announced = decisions.filter(({ callId }) => !this.#carried.has(callId))
+    if (announced.length > 0) await relay.post(announced)
   }
 
   async #drive(): Promise<void> {
@@ -256,7 +272,8 @@ export class ActiveRun {
   async #finish(serving: Serving | undefined): Promise<void> {
     // The launch gave the row a generation, which names the claim of the sandbox.
     const current = this.isAbandoned ? undefined : await this.#deps.store.readRun(this.run.id)
-    if (this.isAbandoned || !current || !isHeld(this.run, current)) return this.#departure.leave()
+    if (this.#hasLeft || this.isAbandoned || !current || !isHeld(this.run, current))
+      return this.#departure.leave()
     const ending = this.#ending ?? WITHOUT_REASON
     if (await this.#goOnElsewhere(ending, { current, serving })) return
     if (serving) await this.#departure.release(serving, { ending, ...present({ turn: this.#turns.working }) })
@@ -276,15 +293,13 @@ export class ActiveRun {
     ending: Ending,
     { current, serving }: { readonly current: RunRow; readonly serving: Serving | undefined },
   ): Promise<boolean> {
-    const isLoss = ending.state === 'failed' && LOSSES.has(ending.code) && !this.#isForged
-    if (!isLoss) return false
+    if (!isLoss(ending) || this.#isForged) return false
     await this.#departure.stopRelay()
     const state = await requeueLost(this.#deps, this.#parts, { run: this.run, loss: ending })
     if (state === undefined) return false
-    if (serving) await this.#departure.giveBack(serving, ending.code)
-    else await this.#departure.discard(current)
-    if (ending.code === 'sandbox_lost') await this.#handOn(state)
-    else this.abandon()
+    const part = () =>
+      serving ? this.#departure.giveBack(serving, ending.code) : this.#departure.discard(current)
+    await this.#leaveFor(part, { goesOn: ending.code === 'sandbox_lost' })
     return true
   }
 
@@ -305,7 +320,7 @@ export class ActiveRun {
       if (this.#suspending === undefined) this.#trySuspend()
     }
     for (const id of commands) if (!this.#commands.has(id)) this.notifyCommand(id)
-    this.#turns.wake()
+    this.notifyTurn()
     for (const { requestId, decision } of decided) await this.settleApproval(requestId, [decision])
   }
 
@@ -349,7 +364,9 @@ export class ActiveRun {
     if (this.run.ending !== undefined) return this.end(this.run.ending as Ending)
     this.#turns.expect(resumed)
     this.#expect(resumed.pending)
-    if (resumed.decisions.length > 0) await relay.post(resumed.decisions, this.#interrupted.signal)
+    this.#waitsForPeople = this.run.state === 'waiting' && this.run.waiting?.for !== 'turn'
+    const announced = resumed.decisions.filter(({ callId }) => !this.#carried.has(callId))
+    if (announced.length > 0) await relay.post(announced, this.#interrupted.signal)
     for (const { id, request } of resumed.commands) {
       this.notifyCommand(id)
       await client.startCommand(id, hostCommandOf(request, this.run.settings), this.#interrupted.signal)
@@ -366,6 +383,7 @@ export class ActiveRun {
   }
 
   #onCommitted(committed: Committed): void {
+    for (const { callId } of committed.decisions) this.#carried.delete(callId)
     this.#waitsForPeople = committed.waitsForPeople
     this.#watchdog.sign()
     this.#endSpent(committed.spent)
@@ -382,7 +400,7 @@ export class ActiveRun {
   }
 
   async #fail(error: unknown): Promise<void> {
-    if (this.#ending !== undefined) return
+    if (this.#ending !== undefined || this.#hasLeft) return
     if (error instanceof ForgedEvent) this.#isForged = true
     const { signal } = this.#interrupted
     const { launched } = this.#departure

@@ -1,8 +1,8 @@
 import { SandboxError } from '../../../kit/errors.ts'
-import { present } from '../../../kit/present.ts'
 import type { RunRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
-import { ActiveRun, type ActiveRunParts } from './active-run.ts'
+import { ActiveRun } from './active-run.ts'
+import type { ActiveRunParts } from './active-run-parts.ts'
 
 /** The runs that this process drives, and the places that runs may take. */
 export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts) {
@@ -10,6 +10,27 @@ export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts) {
   const active = new Map<string, ActiveRun>()
   /** Owners of places that are taken, by run id; a run that waits for its upload holds one too. */
   const places = new Map<string, string>()
+
+  /** Runs that continue, and wait for a place. */
+  const waiting: { readonly run: RunRow; readonly go: () => void }[] = []
+
+  /** Undefined if the run has a place now. */
+  function takePlace(run: RunRow): Promise<void> | undefined {
+    if (places.has(run.id)) return undefined
+    if (places.size < limits.maxRuns) {
+      places.set(run.id, run.owner)
+      return undefined
+    }
+    return new Promise((go) => waiting.push({ run, go }))
+  }
+
+  function freePlace(id: string): void {
+    places.delete(id)
+    const next = places.size < limits.maxRuns ? waiting.shift() : undefined
+    if (!next) return
+    places.set(next.run.id, next.run.owner)
+    next.go()
+  }
 
   return {
     /** Takes a place for an owner's new run, or throws `too_many_runs`. The answer gives it a run's id. */
@@ -30,7 +51,7 @@ export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts) {
           places.delete(reservation)
           places.set(runId, owner)
         },
-        cancel: () => places.delete(reservation),
+        cancel: () => freePlace(reservation),
       }
     },
 
@@ -40,15 +61,17 @@ export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts) {
      */
     launch(run: RunRow): ActiveRun {
       const known = active.get(run.id)
+      if (known?.hasLeft && !known.isAbandoned) known.successor = run
       if (known && !known.isAbandoned) return known
-      const driven = new ActiveRun(deps, parts, { run, ...present({ after: known?.finished }) })
+      const place = deps.provider.shared ? undefined : takePlace(run)
+      const after = Promise.all([known?.finished, place]).then(() => undefined)
+      const driven = new ActiveRun(deps, parts, { run, ...((known ?? place) && { after }) })
       active.set(run.id, driven)
-      if (!deps.provider.shared) places.set(run.id, run.owner)
       void driven.finished.finally(() => {
         if (active.get(run.id) !== driven) return
         active.delete(run.id)
         if (driven.successor) this.launch(driven.successor)
-        else places.delete(run.id)
+        else freePlace(run.id)
       })
       return driven
     },
@@ -56,9 +79,9 @@ export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts) {
     /** The driver of a run in this process; none once it was abandoned. */
     get: (runId: string): ActiveRun | undefined => {
       const driven = active.get(runId)
-      return driven?.isAbandoned ? undefined : driven
+      return driven?.isAbandoned || driven?.hasLeft ? undefined : driven
     },
-    giveUp: (runId: string) => places.delete(runId),
+    giveUp: (runId: string) => freePlace(runId),
     list: (): ActiveRun[] => [...active.values()],
     get taken(): number {
       return deps.provider.shared ? active.size : places.size

@@ -41,12 +41,16 @@ export async function beginRun(
  * turn that is sent already is one whose commit got no answer.
  */
 export async function takeTurn(tx: Transaction, run: RunRow, at: string): Promise<TurnRow | undefined> {
+  // A run that is being suspended takes no turn.
+  if (!TAKES_TURNS.has(run.state)) return undefined
   const [sent] = await tx.listTurns(run.id, ['sent'])
   if (sent) return sent
   const [turn] = await tx.listTurns(run.id, ['queued'])
   await take(tx, run, { turn, at })
   return turn
 }
+
+const TAKES_TURNS: ReadonlySet<RunRow['state']> = new Set(['starting', 'running', 'waiting'])
 
 type Taken = { readonly turn: TurnRow | undefined; readonly at: string }
 

@@ -134,6 +134,16 @@ export async function finishRun(deps: RunDeps, parts: FinishParts, unredacted: R
   })
 }
 
+export const WITHOUT_REASON: Ending = {
+  state: 'failed',
+  code: 'internal',
+  message: 'the run ended without a reason',
+}
+
+/** The sandbox is gone, or goes with this process; the run may continue in another one. */
+export const isLoss = (ending: Ending): ending is Extract<Ending, { state: 'failed' }> =>
+  ending.state === 'failed' && LOSSES.has(ending.code)
+
 /** The sandbox, and what was only in it, is gone. */
 const LOSSES: ReadonlySet<ErrorCode> = new Set(['sandbox_lost', 'api_restarted'])
 

@@ -54,7 +54,8 @@ async function goOn(
   const isUntouched = run.carriedCalls.length > 0 && acted.length === 0
   if (!isUntouched) await closeAll(tx, parts, { run, at })
   await tx.appendEvents(run.id, [{ event: { type: 'run.interrupted', data: loss } }])
-  const facts = { losses: run.losses + 1, ...(!isUntouched && { carriedCalls: [] }) }
+  const carriedCalls = isUntouched ? (run.checkpoint?.carriedCalls ?? run.carriedCalls) : []
+  const facts = { losses: run.losses + 1, carriedCalls }
   return requeue(tx, run, { facts, at, needsPerson: await someoneApproved(tx, run.id, acted) })
 }
 

@@ -1,5 +1,6 @@
 import type { CallDecision } from '../../../../contracts/decisions.ts'
 import type { AgentHostClient } from '../../../agent-host-client/client.ts'
+import { SandboxError } from '../../../kit/errors.ts'
 import type { RunRow, Transaction } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import { whileHeld } from '../held-run.ts'
@@ -20,6 +21,7 @@ export async function suspend(
   await whileHeld(store, run, async (tx, current) => {
     // An earlier attempt was committed, and its answer was lost.
     if (current.state === 'suspending') return
+    refuseEnding(current)
     await transition(tx, current, { event: { kind: 'suspension_begun' } })
   })
   const saved = await saveParts(deps, run, client).catch(async (error: unknown) => {
@@ -30,15 +32,23 @@ export async function suspend(
   return whileHeld(store, run, async (tx, current) => {
     attempts += 1
     if (attempts > 1 && (current.state === 'suspended' || current.state === 'queued')) return current.state
+    refuseEnding(current)
     const at = clock().toISOString()
     const facts = await promote(tx, current, { saved, at })
-    const calls = await tx.listCalls(run.id, ['open', 'released', 'refused'])
-    const carriedCalls = calls.filter(({ actor }) => actor === undefined).map(({ callId }) => callId)
+    const asked = new Set((await tx.listApprovals(run.id)).map(({ callId }) => callId))
+    const open = await tx.listCalls(run.id, ['open', 'released', 'refused'])
+    // Others have ended in the sandbox, and only their outcome has not arrived.
+    const calls = open.filter(({ callId, actor }) => actor === undefined && asked.has(callId))
+    const carriedCalls = calls.map(({ callId }) => callId)
+    const checkpoint = { sequence: current.lastSequence, ...facts.checkpoint, carriedCalls }
     const waitingFor = current.waiting?.for ?? 'resume'
     await tx.appendEvents(run.id, [
       { event: { type: 'run.suspended', data: { waitingFor, checkpointAt: at } } },
     ])
-    await transition(tx, current, { event: { kind: 'checkpoint_saved' }, facts: { ...facts, carriedCalls } })
+    await transition(tx, current, {
+      event: { kind: 'checkpoint_saved' },
+      facts: { ...facts, checkpoint, carriedCalls },
+    })
     const isDecided = calls.some(({ decision }) => isFinal(decision as CallDecision | undefined))
     const hasTurn = (await tx.listTurns(run.id, ['queued'])).length > 0
     if (!isDecided && !hasTurn) {
@@ -48,6 +58,10 @@ export async function suspend(
     await transition(tx, { ...current, state: 'suspended' }, { event: { kind: 'resumption_requested' } })
     return 'queued'
   })
+}
+
+function refuseEnding({ id, ending }: RunRow): void {
+  if (ending !== undefined) throw new SandboxError('conflict', `run ${id} is to end`)
 }
 
 const isFinal = (decision: CallDecision | undefined) =>

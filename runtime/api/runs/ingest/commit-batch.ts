@@ -248,6 +248,7 @@ export class BatchCommitter {
     const approval = approvals.find(({ callId }) => callId === call.callId)
     if (approval?.binding !== bindingOf(run, call) || known.tool !== call.tool)
       throw forged('announced another request under the id of a call that waits')
+    if (known.state === 'ended') throw forged('announced a call that has ended')
     carried.delete(call.callId)
     this.#requests.set(call.callId, { tool: call.tool, arguments: call.request })
     if (call.verdict === 'deny') return
@@ -255,17 +256,20 @@ export class BatchCommitter {
     if (approval.state === 'pending') committed.approvals.push(approval)
   }
 
-  async #onTurnEnded({ tx, run, committed }: Work, ended: EventData<'turn.ended'>): Promise<void> {
+  async #onTurnEnded(work: Work, ended: EventData<'turn.ended'>): Promise<void> {
+    const { tx, run, committed } = work
     const sent = await tx.listTurns(run.id, ['sent'])
     if (!sent.some(({ id }) => id === ended.turnId)) throw forged('ended a turn that this run did not send')
     const { turnId, state, ...reason } = ended
     await tx.endTurn(turnId, { state, ...present(reason) })
+    work.carried.clear()
     await tx.changeRun(run.id, { losses: 0 })
     committed.endedTurns.push(ended)
   }
 
   async #onResult(work: Work, result: EventData<'tool.result'>): Promise<void> {
     const call = await work.tx.readCall(work.run.id, result.callId)
+    refuseCarried(work, result.callId)
     if (call?.state !== 'released' || call.tool !== result.tool)
       throw forged('told the result of a call that was not released')
     const asked = this.#requests.get(result.callId)
@@ -282,6 +286,7 @@ export class BatchCommitter {
 
   /** Closes the call, unless it has ended or was never announced: then there is no intent that waits for an outcome. */
   async #onError(work: Work, { callId, code }: EventData<'tool.error'>): Promise<void> {
+    refuseCarried(work, callId)
     const call = await work.tx.readCall(work.run.id, callId)
     if (!call || call.state === 'ended') return
     await this.#endCall(work, call, { outcome: code })
@@ -330,6 +335,11 @@ export class BatchCommitter {
     }
     await this.#audit.append(work.tx, work.run.id, [commandEnd(work.run, known, facts)])
   }
+}
+
+/** A call that the last sandbox announced must be announced again before its outcome. */
+function refuseCarried({ carried }: Work, callId: string): void {
+  if (carried.has(callId)) throw forged('reported the outcome of a call that it has not announced')
 }
 
 /** A sandbox tells what cannot have happened: nothing that it says is to be believed any longer. */

@@ -151,7 +151,7 @@ async function prepareSandbox(
       const [selected] = await Promise.all([describing, putWorkspace(deps, run, { client, signal: alive })])
       // A connection takes its next request one turn after its answer; before that, two more would be opened.
       await nextTurn()
-      const resumes = turn?.state === 'sent' && isContinued(run)
+      const resumes = turn?.state === 'sent' && isContinued(run, turn)
       return { sandbox, client, generation, claim, resumes, ...present({ selected, turn }) }
     })
   } catch (error) {
@@ -199,14 +199,14 @@ async function prefaceFor(store: Store, run: RunRow): Promise<string> {
  */
 async function firstTurn(tx: Transaction, run: RunRow, preface: string): Promise<TurnRow | undefined> {
   const [sent] = await tx.listTurns(run.id, ['sent'])
-  if (sent && isContinued(run)) return sent
+  if (sent && isContinued(run, sent)) return sent
   if (sent) return { ...sent, sentPrompt: `${preface}\n\n${sent.prompt}` }
   return (await tx.listTurns(run.id, ['queued']))[0]
 }
 
 /** Whether the next sandbox continues the turn in the middle of which the session was saved. */
-const isContinued = ({ carriedCalls, checkpoint }: RunRow) =>
-  carriedCalls.length > 0 && checkpoint?.turnId !== undefined
+const isContinued = ({ carriedCalls, checkpoint }: RunRow, { id }: TurnRow) =>
+  carriedCalls.length > 0 && checkpoint?.turnId === id
 
 async function readSession(store: Store, run: RunRow): Promise<Uint8Array | undefined> {
   if (run.checkpoint === undefined || run.kind !== 'agent') return undefined

@@ -26,6 +26,11 @@ export async function transition(
 }
 
 /** Queues a suspended run for a sandbox. `holder` drives it from now on. */
-export async function requestResumption(tx: Transaction, run: Current, holder: string): Promise<RunState> {
+export async function requestResumption(
+  tx: Transaction,
+  run: Current & Pick<RunRow, 'ending'>,
+  holder: string,
+): Promise<RunState> {
+  if (run.ending !== undefined) throw new SandboxError('run_ended', `run ${run.id} is to end`)
   return transition(tx, run, { event: { kind: 'resumption_requested' }, facts: { holder } })
 }

@@ -95,6 +95,7 @@ async function reasonFor({ store }: RunDeps, claim: FoundClaim, row: ClaimRow | 
   const run = await store.readRun(row.runId)
   if (!run) return 'the run is not known'
   if (run.endedAt !== undefined) return `the run ${run.id} has ended`
+  if (run.state === 'suspended') return `the run ${run.id} is suspended`
   return row.generation < run.generation ? `the run ${run.id} has a newer one` : undefined
 }
 

@@ -1,8 +1,11 @@
+import { bestEffort } from '../../../kit/best-effort.ts'
 import { messageOf } from '../../../kit/errors.ts'
+import { present } from '../../../kit/present.ts'
 import type { RunRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import type { ActiveRuns } from '../drive/active-runs.ts'
-import { type FinishParts, finishRun } from '../drive/finish.ts'
+import { endSuspended } from '../drive/end-suspended.ts'
+import type { Ending, FinishParts } from '../drive/finish.ts'
 import { repeat } from '../repeat.ts'
 
 const EVERY_MS = 1_000
@@ -18,6 +21,7 @@ export function watchSuspendedRuns(deps: RunDeps, parts: Parts): { stop(): Promi
   const round = async () => {
     try {
       await expireApprovals(deps, parts)
+      await launchOwn(deps, parts)
       await endForgotten(deps, parts)
     } catch (error) {
       deps.log.warn('suspended runs could not be looked at', { error: messageOf(error) })
@@ -39,17 +43,29 @@ async function expireApprovals(
   }
 }
 
-/** Ends runs that are suspended for longer than the retention. */
+/** Ends runs that are suspended for longer than the retention, and those whose end was not stored completely. */
 async function endForgotten(deps: RunDeps, parts: Parts): Promise<void> {
-  const { store, clock, limits } = deps
+  const { store, clock, limits, log } = deps
   const oldest = new Date(clock().getTime() - limits.suspendedRetentionMs).toISOString()
-  const isForgotten = ({ state, waiting }: RunRow) => state === 'suspended' && (waiting?.since ?? '') < oldest
-  const { items } = await store.listRuns({ states: ['suspended'], createdBefore: oldest, limit: PAGE })
-  for (const run of items.filter(isForgotten)) {
-    const days = Math.round(limits.suspendedRetentionMs / 86_400_000)
-    const message = `nobody continued the run within ${days} days; its last checkpoint is kept`
-    const events = await deps.folders?.conclude(run)
-    const ending = { state: 'failed', code: 'deadline_exceeded', message } as const
-    await finishRun(deps, parts, { runId: run.id, ending, ...(events && { events }), onlyIf: isForgotten })
+  const days = Math.round(limits.suspendedRetentionMs / 86_400_000)
+  const message = `nobody continued the run within ${days} days; its last checkpoint is kept`
+  const forgotten = { state: 'failed', code: 'deadline_exceeded', message } as const
+  const isDue = ({ waiting, ending }: RunRow) => ending !== undefined || (waiting?.since ?? '') < oldest
+  for (let after: string | undefined; ; ) {
+    const page = await store.listRuns({ states: ['suspended'], limit: PAGE, ...present({ after }) })
+    for (const { id, ending } of page.items.filter(isDue)) {
+      const wanted = { id, ending: (ending as Ending | undefined) ?? forgotten, onlyIf: isDue }
+      await bestEffort(log, `end the suspended run ${id}`, () => endSuspended(deps, parts, wanted))
+    }
+    if (page.next === undefined) return
+    after = page.next
   }
+}
+
+/** A run that this process queued is driven by it, whatever happened to the request that queued it. */
+async function launchOwn({ store, holder }: RunDeps, { active }: Parts): Promise<void> {
+  const { items } = await store.listRuns({ states: ['queued'], limit: PAGE })
+  // A run that never had a sandbox is launched by the request that started it.
+  const own = items.filter((run) => run.holder === holder.id && run.generation > 0 && !active.get(run.id))
+  for (const run of own) active.launch(run)
 }

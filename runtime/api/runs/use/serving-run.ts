@@ -42,6 +42,8 @@ export function servingRunFinder(deps: RunDeps, active: ActiveRuns) {
 }
 
 async function ownUse(driven: ActiveRun): Promise<SandboxUse> {
+  if (driven.isSuspending)
+    throw new SandboxError('run_not_ready', `run ${driven.run.id} is being suspended: resume it first`)
   const { client, sandbox } = await driven.serving
   driven.sign()
   return {
