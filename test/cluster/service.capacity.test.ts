@@ -65,7 +65,7 @@ describeWith(['agent-sandbox', 'real node'], 'a run without free capacity', () =
     await first.lift()
 
     expect(pending).toMatchObject({ data: { resource: 'pods', requested: 1, available: 0, attempt: 1 } })
-    expect(state).toBe('queued')
+    expect(state).toBe('pending_capacity')
     expect(claims, 'a waiting run must hold no claim').toHaveLength(1)
     expect(events.at(-1)).toEqual({ type: 'done', data: { state: 'succeeded' } })
     await space.nothingLeft()
