@@ -9,6 +9,8 @@ import type { Ending, FinishParts } from '../drive/finish.ts'
 import { repeat } from '../repeat.ts'
 
 const EVERY_MS = 1_000
+/** The end of the retention is looked for in every round of this number. */
+const RETENTION_ROUNDS = 60
 const PAGE = 200
 
 type Parts = FinishParts & { readonly active: ActiveRuns }
@@ -18,11 +20,13 @@ type Parts = FinishParts & { readonly active: ActiveRuns }
  * the retention. Every process may do this; each deadline takes effect once.
  */
 export function watchSuspendedRuns(deps: RunDeps, parts: Parts): { stop(): Promise<void> } {
+  let rounds = 0
   const round = async () => {
     try {
       await expireApprovals(deps, parts)
       await launchOwn(deps, parts)
-      await endForgotten(deps, parts)
+      if (rounds % RETENTION_ROUNDS === 0) await endForgotten(deps, parts)
+      rounds += 1
     } catch (error) {
       deps.log.warn('suspended runs could not be looked at', { error: messageOf(error) })
     }
