@@ -1,8 +1,8 @@
 import * as z from 'zod'
 
 /**
- * The kinds of agents: what a caller requests, and what AgentHost receives. What a kind does is in `runtime/agents`, where
- * the registry does not compile before it has every kind of this file.
+ * The kinds of agents: the request of a caller, and the configuration of AgentHost. `runtime/agents` implements them;
+ * its registry compiles only if it has every kind of this file.
  */
 const Charter = z.string().max(65_536).optional()
 const ModelName = z.string().min(1).max(256)

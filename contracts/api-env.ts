@@ -104,7 +104,7 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_APPROVAL_TTL_SECONDS: count(604_800),
   /** A run that waits this long gives its sandbox back and continues later in another one. */
   AGENTWEAVER_SUSPEND_AFTER_SECONDS: count(60),
-  /** `false`: a run that waits keeps its sandbox, unless somebody suspends it. */
+  /** `false`: a run that waits keeps its sandbox until a person suspends it. */
   AGENTWEAVER_RELEASE_POD_ON_SUSPEND: z.stringbool().default(true),
   /** A run that is suspended for this long ends. Default: 30 days. */
   AGENTWEAVER_SUSPENDED_RETENTION_SECONDS: count(2_592_000),

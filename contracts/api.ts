@@ -47,7 +47,7 @@ export const Labels = z
   .refine((labels) => Object.keys(labels).length <= MAX_LABELS, `at most ${MAX_LABELS} labels`)
   .meta({ maxProperties: MAX_LABELS })
 
-/** Settings for one run. Those that have a field of their own in `StartRun` are not repeated here. */
+/** Settings for one run. Fields of `StartRun` are not repeated here. */
 const RequestedPolicy = SandboxSettingsPatch.omit({ require_outcome: true, budgets: true })
 
 export const StartRun = z.strictObject({
@@ -58,11 +58,11 @@ export const StartRun = z.strictObject({
   policy: RequestedPolicy.optional(),
   labels: Labels.optional(),
   /**
-   * Whether the run fails if its last turn ended without `report_outcome`. The default is true for an agent with a model,
-   * and false for a scripted one, because its plan decides what it reports.
+   * Whether the run fails if its last turn ended without `report_outcome`. Default: true for an agent with a model, and
+   * false for a scripted agent, because its plan determines the report.
    */
   requireOutcome: z.boolean().optional(),
-  /** Limits of this run. They cannot be larger than those of the settings. */
+  /** Limits of this run. They must not exceed the limits of the settings. */
   budgets: Budgets.optional(),
   /** Keep the run open for further turns until it is ended or its idle timeout expires. */
   interactive: z.boolean().default(false),
@@ -100,7 +100,7 @@ export const RunState = z.enum([
 export type RunState = z.infer<typeof RunState>
 export const FINAL_STATES = ['succeeded', 'failed', 'cancelled'] as const satisfies RunState[]
 
-/** What a run waits for: a decision, an answer, the next turn, or `POST /resume`. */
+/** The reason of a wait: a decision, an answer, the next turn, or `POST /resume`. */
 export const WaitingFor = z.enum(['approval', 'question', 'turn', 'resume'])
 export type WaitingFor = z.infer<typeof WaitingFor>
 

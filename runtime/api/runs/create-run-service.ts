@@ -128,7 +128,7 @@ type SandboxCalls = {
 }
 type SandboxUses = Pick<RunService, 'startCommand' | 'cancelCommand' | 'file'>
 
-/** What callers do in the sandbox of a run, beside its agent. */
+/** The requests of callers that use the sandbox of a run directly. */
 function createSandboxUses(
   findServing: ReturnType<typeof servingRunFinder>,
   { commands, file }: SandboxCalls,
@@ -178,7 +178,7 @@ function createSharing(deps: RunDeps & { readonly holder: Holder }, parts: Shari
       })
       if (provider.claims) reaper = startReaper(deps, { claims: provider.claims, audit, figures })
     },
-    /** Hands over what is running: nothing of it ends. */
+    /** Hands active runs over to other processes. No run ends. */
     async close() {
       await watching?.stop()
       await reaper?.stop()

@@ -15,7 +15,7 @@ export type SandboxFacts = Pick<Isolation, 'isRealIsolation' | 'shell'>
 /** Governance of one run, as the control plane applies it; it remembers what the run has touched. */
 export type RunGovernance = {
   readonly decide: (call: AgentCall, sandbox: SandboxFacts) => Decision
-  /** Notes a call that was released, and again with what it answered. */
+  /** Records a released call, and later its result. */
   readonly observe: (call: AgentCall, content?: string) => void
 }
 
@@ -57,10 +57,10 @@ export type RunDeps = {
   readonly ceiling: SandboxSettings
   /** The second redaction, of one run: nothing that a sandbox sent is stored before it. */
   readonly openRedactor: (settings: SandboxSettings) => RunRedactor
-  /** Redacts what people are told of a failure: its words may come from a sandbox or from a model's server. */
+  /** Redacts the message of a failure, because a sandbox or a model's server may have written it. */
   readonly redactText: (text: string) => string
   readonly clock: () => Date
   readonly log: Log
-  /** What this process is called where it drives runs. */
+  /** The name of this process as the driver of runs. */
   readonly holder: { readonly id: string }
 }

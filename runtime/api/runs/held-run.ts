@@ -1,10 +1,10 @@
 import { SandboxError } from '../../kit/errors.ts'
 import type { RunRow, Store, Transaction } from '../../store/store.ts'
 
-/** A run as whoever drives it knows it: its id, and under which name it is driven. */
+/** The part of a run that identifies its driver: the id of the run and the name of the driving process. */
 export type Held = Pick<RunRow, 'id' | 'holder'>
 
-/** A transaction of the run's driver: `conflict` where another process has taken the run over meanwhile. */
+/** A transaction of the run's driver. Throws `conflict` if another process has taken over the run. */
 export function whileHeld<T>(
   store: Store,
   held: Held,

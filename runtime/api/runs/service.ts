@@ -28,7 +28,7 @@ import type {
 } from '../../../contracts/trusted-folders.ts'
 import type { Transaction } from '../../store/store.ts'
 
-/** Who asks. A user sees what is their own; to them everything else does not exist. Operators see all. */
+/** The caller. Users see only their own runs; other runs do not exist for them. Operators see all runs. */
 export interface Caller {
   readonly owner: string
   readonly role: 'user' | 'operator'
@@ -69,8 +69,8 @@ export type ToolDecision =
   | ({ readonly outcome: 'denied' } & DenyTool)
 
 /**
- * Everything the API can do, without a word of HTTP. Faults are `SandboxError`s; a run of somebody else is
- * `not_found`, like one that never was.
+ * Everything that the API can do, independent of HTTP. Errors are `SandboxError`s. A run of another owner is
+ * `not_found`, like a run that does not exist.
  */
 export interface RunService {
   /**
@@ -80,7 +80,7 @@ export interface RunService {
   hold(): Promise<void>
   /** Takes up what an earlier process left; needs `hold`, and nothing else may be called before. */
   start(): Promise<void>
-  /** Ends or hands over what is running, with the events that say so. */
+  /** Ends, suspends or hands over active runs, with the corresponding events. */
   close(): Promise<void>
 
   /** `too_many_runs`, `workspace_invalid`, `policy_denied`. */
@@ -90,11 +90,11 @@ export interface RunService {
   /** Newest first. */
   listRuns(caller: Caller, query: ListRuns): Promise<Page<Run>>
 
-  /** Starts the run that waited for it; `conflict` where it does not wait. */
+  /** Starts the run that waited for the upload. `conflict` if it does not wait. */
   uploadWorkspace(caller: Caller, id: string, archive: AsyncIterable<Uint8Array>): Promise<Run>
   downloadWorkspace(caller: Caller, id: string): Promise<AsyncIterable<Uint8Array>>
 
-  /** What a run changed in the folder that it worked on: `run_not_ready` until it ends, `not_found` where nothing is. */
+  /** The changes of a run in its folder. `run_not_ready` until the run ends, `not_found` if there are none. */
   readDiff(caller: Caller, id: string): Promise<RunDiff>
   /** The same as a patch, secrets hidden. */
   readPatch(caller: Caller, id: string): Promise<AsyncIterable<Uint8Array>>
@@ -130,9 +130,9 @@ export interface RunService {
   /** Events after a sequence, oldest first. */
   readEvents(caller: Caller, id: string, query: ReadEvents): Promise<RunEnvelope[]>
   /**
-   * Stored events and then new ones, gap-free; ends after `done` or when the signal aborts. Undefined where the run has
-   * ended and nothing comes after. Rejects with `not_found` before the first event. Read page by page as the consumer
-   * pulls: never a queue of its own.
+   * Stored events and then new ones without gaps, until `done` or until the signal aborts. Undefined if the run has
+   * ended and no event follows. Rejects with `not_found` before the first event. Read page by page at the reader's
+   * pace.
    */
   subscribe(caller: Caller, id: string, from: Subscription): Promise<AsyncIterable<RunEnvelope> | undefined>
 
@@ -140,9 +140,9 @@ export interface RunService {
   replacePolicy(caller: Caller, policy: SandboxSettingsPatch): Promise<SandboxSettings>
   mergePolicy(caller: Caller, patch: SandboxSettingsPatch): Promise<SandboxSettings>
 
-  /** The settings that the caller's runs get in a folder, beside its settings file; `workspace_invalid`. */
+  /** Compares the settings in force for the caller's runs in a folder with its settings file. `workspace_invalid`. */
   compareSettings(caller: Caller, folder: FolderQuery): Promise<SettingsComparison>
-  /** Puts the folder's file in force for the caller's own runs; `conflict` where it has another digest. */
+  /** Puts the folder's file in force for the caller's runs. `conflict` if its digest differs. */
   trustFolder(caller: Caller, folder: TrustFolder): Promise<SettingsComparison>
   /** The next run in the folder is a first one; `not_found`. */
   forgetFolder(caller: Caller, folder: FolderQuery): Promise<void>
@@ -152,7 +152,10 @@ export interface RunService {
   /** Every audit record, oldest first, for operators; `forbidden`. */
   readAudit(caller: Caller, query: AuditQuery & OneChain): Promise<AuditPage>
   readRunAudit(caller: Caller, id: string, query: AuditQuery): Promise<AuditPage>
-  /** Checks every chain, or that of one run, against the deployment's; `forbidden`. Reports come until it is complete. */
+  /**
+   * Checks every chain, or the chain of one run, against the deployment's chain. `forbidden`. Sends reports until it is
+   * complete.
+   */
   verifyAudit(caller: Caller, only: OneChain): Promise<AsyncIterable<AuditVerification>>
 
   ready(): Promise<Readiness>

@@ -25,7 +25,7 @@ export async function settingsOfArchive(chunks: AsyncIterable<Uint8Array>): Prom
   return toSettings(found, SETTINGS_FILE.path)
 }
 
-/** What is no name of a member ends the run later, where the archive is unpacked. */
+/** A name that is invalid in an archive ends the run later, when the archive is unpacked. */
 function isSettingsFile(name: string): boolean {
   try {
     return parseMemberName(name).text === SETTINGS_FILE.path

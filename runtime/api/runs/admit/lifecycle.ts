@@ -21,7 +21,7 @@ export type LifecycleParts = {
   readonly finishParts: FinishParts
 }
 
-/** `POST …/cancel` answers by then, whether the run is final or not. */
+/** `POST …/cancel` returns after this time, even if the run is not final yet. */
 const CANCEL_ANSWER_MS = 2_000
 const LOOK_AGAIN_MS = 50
 /** Less than the time limit of a client's request. */
@@ -102,7 +102,7 @@ export class Lifecycle {
     return this.#reread(id)
   }
 
-  /** The process that drives the run is told to suspend it. */
+  /** Asks the process that drives the run to suspend it. */
   async #askDriver(id: string): Promise<void> {
     const { store, clock } = this.#parts.deps
     await store.transaction(async (tx) => {
@@ -134,7 +134,7 @@ export class Lifecycle {
     return this.#reread(id)
   }
 
-  /** The answer under the request's idempotency key: what it tells happened before. */
+  /** Stores the response under the request's idempotency key. The change itself is already committed. */
   async #keepReread(caller: Caller, id: string): Promise<void> {
     if (!caller.keep) return
     await this.#parts.deps.store.transaction(async (tx) => {
@@ -183,7 +183,7 @@ export class Lifecycle {
     }
   }
 
-  /** Whoever drives the run, now or soon, ends it. */
+  /** Asks the process that drives the run, now or soon, to end it. */
   async #askToEnd(id: string, ending: Ending): Promise<void> {
     const { store } = this.#parts.deps
     const isAsked = await store.transaction(async (tx) => {
@@ -214,7 +214,7 @@ export class Lifecycle {
     return run
   }
 
-  /** A sandbox answers when it serves, so that the next request can use it. */
+  /** The request for a sandbox returns when the sandbox serves, so that the next request can use it. */
   async #untilServing(run: RunRow): Promise<void> {
     const driven = this.#parts.active.get(run.id)
     if (!driven) return

@@ -11,7 +11,7 @@ import type { Caller } from '../service.ts'
 const SETTING = 'sandbox-policy'
 const SETTING_NAMES = SandboxSettings.keyof().options
 
-/** What a patch asks for beyond these settings, and so does not get. */
+/** The fields in which a patch is wider than these settings. They are not granted. */
 export const notGranted = (settings: SandboxSettings, patch: SandboxSettingsPatch): string[] =>
   widenings(settings, patch).map(({ field, message }) => `${field}: ${message}`)
 

@@ -10,9 +10,9 @@ import { handlePath, O_PATH, readUpTo, regularFile, withHandleAsync } from '../.
 import { READ_FLAGS } from '../../../workspace/operations/read.ts'
 import { parsePath } from '../../../workspace/parse-path.ts'
 
-/** A settings file as it was read: once, so that what is compared, kept and obeyed is the same text. */
+/** A settings file. It is read only once, so that the same text is compared, stored and applied. */
 export interface SettingsContent {
-  /** Absent where there is no file. */
+  /** Absent if there is no file. */
   readonly text?: string
   readonly patch: SandboxSettingsPatch
 }

@@ -37,7 +37,7 @@ export async function settleSettings(
   return { patch: patchOf(kept.folder), notices: ignoredNotices(file, kept.folder.settings, content.text) }
 }
 
-/** The event that says that a settings file is not obeyed, where it is not what is in force. */
+/** The event that reports that the run ignores a settings file, because other settings are in force. */
 export function ignoredNotices(
   path: string,
   inForce: string | undefined,

@@ -43,14 +43,14 @@ const asksForSandbox = (request: CreateSandbox): Wanted => ({
   request,
 })
 
-/** A run whose settings depend on what is in force for its workspace when it is written. */
+/** A run before it is written. Its settings depend on the settings in force for its workspace at that moment. */
 type Prepared = {
   readonly run: Omit<NewRun, 'settings' | 'policyVersion'>
   readonly policy: SandboxSettings
   readonly source: SettingsSource
 }
 
-/** Everything that is decided before a run exists: workspace, policy, agent. Throws what is wrong with the request. */
+/** Decides workspace, policy and agent before the run exists. Throws if the request is invalid. */
 async function prepare(
   { run: deps, policy }: StartDeps,
   caller: Caller,
@@ -73,7 +73,7 @@ async function prepare(
     interactive,
     agentSpec: agent ?? null,
     keyId: deps.keys.keyId,
-    // Whoever gets the upload drives the run.
+    // The process that receives the upload drives the run.
     ...(workspace.kind !== 'upload' && { holder: deps.holder.id }),
   } as const
   return { run, policy: await policy.read(), source: await settingsSource(workspace) }
@@ -114,7 +114,7 @@ async function admitAmongAll(
   if (own >= maxRunsPerOwner) throw ownPlacesTaken(own, maxRunsPerOwner)
 }
 
-/** Some settings have a field of their own in the request. */
+/** Some settings are separate fields of the request. */
 const requestedSettings = ({ policy, requireOutcome, budgets }: Wanted['request']): SandboxSettingsPatch => ({
   ...policy,
   ...present({ require_outcome: requireOutcome, budgets }),

@@ -18,7 +18,9 @@ type TrustedFolders = Pick<
 >
 type Deps = Pick<RunDeps, 'store' | 'workspaces' | 'clock' | 'log'>
 
-/** Which settings are in force where. Every owner has copies of their own: nobody decides for the runs of another. */
+/**
+ * The settings in force for each folder. Every owner has separate records, so no one decides for the runs of others.
+ */
 export function createTrustedFolders(deps: Deps, policy: SandboxPolicy): TrustedFolders {
   const { store, workspaces, clock, log } = deps
 

@@ -36,9 +36,9 @@ import { TurnLoop } from './turn-loop.ts'
 import { type Alarms, createWatchdog } from './watchdog.ts'
 
 /**
- * Drives one run from its sandbox to its end. It ends once: the first reason stands, whoever gives it, and
- * whatever the reason is, the sandbox is released and the run is final in the store. A run that another process
- * drove is taken up where the store has it; one that this process may not drive any longer is left as it is.
+ * Drives one run from its sandbox to its end, or until it continues without this sandbox. A run ends once, with the
+ * first reason that is given. A driver continues a run that another process drove from its stored position, and leaves
+ * a run alone that it may no longer drive.
  */
 export class ActiveRun {
   readonly run: RunRow
@@ -67,11 +67,11 @@ export class ActiveRun {
   #suspending: Promise<void> | undefined
   #isForged = false
   #hasLeft = false
-  /** Calls that this sandbox has not announced again: it is told of their decisions when it has. */
+  /** Calls that this sandbox has not announced again. It gets their decisions when it has. */
   readonly #carried: Set<string>
   readonly #endSpent = (budget?: SpentBudget) => budget && this.end(budgetExceeded(budget))
 
-  /** `after`: this process drove the run before, and must have let go of it first. */
+  /** `after` settles when this process has stopped driving the run before. */
   constructor(given: RunDeps, parts: ActiveRunParts, { run, after }: { run: RunRow; after?: Promise<void> }) {
     this.run = run
     this.#suspendAskedAt = run.suspendAskedAt
@@ -117,7 +117,7 @@ export class ActiveRun {
     }
   }
 
-  /** Work beside the loop that drives the run: if it fails, the run does. */
+  /** Work outside the loop that drives the run. If it fails, the run fails. */
   #orFail(work: Promise<unknown>): void {
     work.catch((error) => this.#fail(error))
   }
@@ -138,7 +138,7 @@ export class ActiveRun {
     if (this.#turns.isResting) this.end(ending)
   }
 
-  /** Resolves when the sandbox serves; rejects with `run_ended` where it never will. */
+  /** Resolves when the sandbox serves. Rejects with `run_ended` if it never will. */
   get serving(): Promise<Serving> {
     return this.#ready.promise
   }
@@ -203,7 +203,7 @@ export class ActiveRun {
       await suspend(this.#deps, this.run, serving.client)
     } catch (error) {
       this.#suspending = undefined
-      // Decisions and turns that came meanwhile were not told to the sandbox.
+      // The sandbox has not got the decisions and turns that came meanwhile.
       await this.#hearOthers()
       throw error
     }
@@ -238,9 +238,9 @@ export class ActiveRun {
     this.#watchdog.sign()
   }
 
-  /** Tells the sandbox what was decided; the decision is durable already. */
+  /** Sends a decision to the sandbox. The decision is already stored. */
   async settleApproval(requestId: string, decisions: Parameters<Relay['post']>[0]): Promise<void> {
-    // Kept in the store: the next sandbox is told, or this one if it stays.
+    // The decision stays in the store, for the next sandbox, or for this one if it stays.
     if (this.#suspending !== undefined) return
     this.#waitsForPeople = false
     this.#pending.delete(requestId)
@@ -303,7 +303,7 @@ export class ActiveRun {
     return true
   }
 
-  /** What was decided stands, also where the sandbox went before its driver did. */
+  /** An end that was already decided stays in force, even if the sandbox is gone before its driver. */
   #rethrow(error: unknown): never {
     if (this.run.ending !== undefined) this.end(this.run.ending as Ending)
     throw error
@@ -331,7 +331,7 @@ export class ActiveRun {
     const { launched, committer, after, position: resumed } = obtained
     this.#departure.launched = launched
     void lossOf(launched).then((loss) => this.#fail(loss))
-    // What the sandbox has said by now is fetched meanwhile, and committed after it.
+    // The events that the sandbox has sent so far are read in parallel, and committed afterwards.
     const beginning = { ...launched, sendTurn: () => this.#turns.send(launched) }
     const begun = resumed ? undefined : beginRun(this.#deps, this.run, beginning)
     const relay = new Relay({
@@ -359,7 +359,7 @@ export class ActiveRun {
     return serving
   }
 
-  /** Tells the sandbox again what its driver may not have told it; it does nothing twice. */
+  /** Repeats requests that the sandbox may not have received. A repeated request has no effect. */
   async #catchUp({ client, relay }: Serving, resumed: Position): Promise<void> {
     if (this.run.ending !== undefined) return this.end(this.run.ending as Ending)
     this.#turns.expect(resumed)

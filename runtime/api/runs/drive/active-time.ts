@@ -13,8 +13,8 @@ export interface ActiveTime {
 }
 
 /**
- * Counts on from what the run's row has, and writes down what is about to be used before it is: whoever drives the run
- * next, however this process ends, goes on from there. What could not be written is tried again with the next addition.
+ * Continues the count in the run's row. Time is charged before it is used, so a new driver never counts less. A charge
+ * that could not be written is repeated with the next one.
  */
 export function activeTimeOf({ store, log }: Pick<RunDeps, 'store' | 'log'>, run: RunRow): ActiveTime {
   let usedMs = run.activeMs

@@ -6,9 +6,8 @@ import { type LaunchedSandbox, selectedEvent } from '../launch/launch.ts'
 import { transition } from '../machine/transition.ts'
 
 /**
- * Says that a run has started, in one commit with the first turn that it takes. The turn is sent before, beside the
- * request for the sandbox's events that its caller makes: an embedded store commits on this very thread, which would
- * keep both back meanwhile.
+ * Records the start of a run and its first turn in one commit. The turn is sent before the commit, in parallel with the
+ * request for the sandbox's events, because an embedded store commits on this thread and would delay both.
  */
 export async function beginRun(
   { store, clock }: RunDeps,

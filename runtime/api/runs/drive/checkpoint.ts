@@ -31,7 +31,7 @@ const partsOf = ({ kind, workspace }: RunRow): CheckpointBlob[] => [
   ...(workspace.kind === 'path' ? [] : (['workspace'] as const)),
 ]
 
-/** Stores the parts beside those of the last checkpoint, which stays in force until `promote`. */
+/** Stores the new parts. The last checkpoint stays in force until `promote`. */
 export async function saveParts(
   { store }: Pick<RunDeps, 'store'>,
   run: RunRow,

@@ -40,7 +40,7 @@ export const budgetExceeded = ({ kind, used, limit }: SpentBudget): Ending => ({
     `(--budget ${kind}=N, or budgets.${kind} in the request). The settings of the folder and of the deployment must allow it.`,
 })
 
-/** How a run ends by something that was thrown; what nobody has foreseen is told in the log alone. */
+/** The end of a run after an error. The message of an unexpected error is only in the log. */
 export function failureOf(error: unknown, log: Log): Ending {
   if (error instanceof SandboxError && error.code !== 'internal')
     return { state: 'failed', code: error.code, message: error.message }
@@ -103,9 +103,9 @@ const outcomeOf = ({ state, decision }: CallRow, why: string): string => {
 export type RunEnd = {
   readonly runId: string
   readonly ending: Ending
-  /** Why the sandbox was released, where there was one. */
+  /** Why the sandbox was released. Absent if there was none. */
   readonly released?: string
-  /** What is told before the end itself. */
+  /** Events before the end itself. */
   readonly events?: readonly RunEvent[]
   /** Asked of the run in the transaction that would end it. */
   readonly onlyIf?: (run: RunRow) => boolean
@@ -144,7 +144,7 @@ export const WITHOUT_REASON: Ending = {
 export const isLoss = (ending: Ending): ending is Extract<Ending, { state: 'failed' }> =>
   ending.state === 'failed' && LOSSES.has(ending.code)
 
-/** The sandbox, and what was only in it, is gone. */
+/** The sandbox, and everything that was only in it, is gone. */
 const LOSSES: ReadonlySet<ErrorCode> = new Set(['sandbox_lost', 'api_restarted'])
 
 function redactedEnding(ending: Ending, run: RunRow, redact: RunDeps['redactText']): Ending {

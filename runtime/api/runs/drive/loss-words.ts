@@ -3,8 +3,8 @@ import type { RunRow } from '../../../store/store.ts'
 type Lost = Pick<RunRow, 'id' | 'kind' | 'workspace' | 'checkpointAt' | 'sandbox'>
 
 /**
- * What is left of a run whose sandbox is gone, and what its owner can do: the last checkpoint, where the files are, how
- * to begin again.
+ * Tells the owner what is left of a run whose sandbox is gone: the last checkpoint, the place of the files, and how to
+ * start again.
  */
 export function lossWords(run: Lost): string {
   const again = run.kind === 'agent' ? 'Start the run again to go on.' : 'Create a new sandbox to go on.'

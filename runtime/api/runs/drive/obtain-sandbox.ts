@@ -39,7 +39,7 @@ export async function obtainSandbox(
     if (run.state === 'suspending') await whileHeld(deps.store, run, giveUpSuspension)
     return { launched, committer, after, position }
   }
-  // A launch that another process did not finish is begun again: whatever its sandbox was told, nothing was answered.
+  // A launch that another process did not finish is repeated. Nothing that its sandbox did was committed.
   if (run.state === 'starting') await discardClaim(deps, run)
   if (run.ending !== undefined) throw new SandboxError('run_ended', 'the run ended before it was launched')
   const launched = await launchWhenRoom({ ...deps, capacity }, run, signal)

@@ -47,7 +47,7 @@ async function waitAfter(fault: SandboxError, attempt: number, { signal, log }: 
   })
 }
 
-/** Not repeated: a stream of chunks can be read once, and the holder of a lease has a deadline of its own. */
+/** Not repeated: a stream of chunks can be read only once, and leases have a separate deadline. */
 const ONCE: ReadonlySet<keyof Store> = new Set(['writeBlob', 'acquireLease', 'releaseLease', 'ping', 'close'])
 
 /** The store for the driver of a run: its methods wait while the database cannot be used. */

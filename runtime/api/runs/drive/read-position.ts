@@ -8,15 +8,15 @@ const PAGE = 500
 
 export type TurnEnded = Extract<HostEvent, { type: 'turn.ended' }>['data']
 
-/** What a driver of the run would know, had it driven the run from the start. */
+/** The position of a run, for a driver that continues it. */
 export type Position = {
-  /** A turn that the sandbox may not have been told of. */
+  /** A turn that the sandbox may not have received. */
   readonly turn?: TurnRow
   /** The last turn, where the run ended it and went no further. */
   readonly ended?: { readonly turn: TurnRow; readonly end: TurnEnded }
   readonly pending: readonly ApprovalRow[]
   readonly commands: readonly CommandRow[]
-  /** What was decided of calls that have not ended; the sandbox takes each of them once. */
+  /** Decisions about calls that have not ended. The sandbox applies each of them once. */
   readonly decisions: readonly CallDecision[]
 }
 
@@ -38,7 +38,7 @@ export async function recallEvents(
   }
 }
 
-/** Reads from the store where a run is, and lets the committer see what its sandbox has told before. */
+/** Reads the position of a run from the store, and shows the committer the earlier events of its sandbox. */
 export async function readPosition(
   { store }: RunDeps,
   run: RunRow,

@@ -21,14 +21,14 @@ export function followOthers(
     isLooking = false
   }
   return store.onEvents(runId, (committed) => {
-    // This process's own commits bring their events, and whoever made them has told the driver.
+    // Commits of this process bring their events, and the code that made them has informed the driver.
     if (committed !== undefined) return
     isAsked = true
     if (!isLooking) void lookOn()
   })
 }
 
-/** What a driver has not been told of: it was written by another process. */
+/** Changes by other processes that a driver has not seen. */
 export type Heard = {
   readonly run: RunRow | undefined
   readonly commands: readonly string[]

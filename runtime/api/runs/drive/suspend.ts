@@ -8,9 +8,9 @@ import { transition } from '../machine/transition.ts'
 import { promote, saveParts } from './checkpoint.ts'
 
 /**
- * Saves a run that waits, so that its sandbox can be given back. Returns its new state: `suspended`, or `queued` if what it
- * waited for came meanwhile. Throws `conflict` if the run does not wait, and any error of the checkpoint; the run then
- * waits as before.
+ * Saves a run that waits, so that its sandbox can be given back. Returns the new state: `suspended`, or `queued` if the
+ * awaited decision or turn arrived during the save. Throws `conflict` if the run does not wait, and the error of a
+ * failed checkpoint; the run then keeps its sandbox and waits.
  */
 export async function suspend(
   deps: Pick<RunDeps, 'store' | 'clock'>,

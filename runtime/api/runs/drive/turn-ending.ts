@@ -26,7 +26,7 @@ export async function endingAfterTurn(
   return hasMore && !hasFailed ? undefined : ending
 }
 
-/** How a run ends that nobody has used for the idle timeout. The last turn decides. */
+/** How a run ends after the idle timeout. The last turn decides. */
 export async function endingWhenIdle(
   { store, limits }: Pick<RunDeps, 'store' | 'limits'>,
   run: RunRow,

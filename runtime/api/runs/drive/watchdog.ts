@@ -74,7 +74,7 @@ export function createWatchdog({ limits, activeTime }: Clocks, pulse: () => Puls
       isServing = true
       lastSign = performance.now()
     },
-    /** The sandbox gave a sign of life, or somebody used it. */
+    /** The sandbox has shown activity, or a person has used it. */
     sign: () => {
       lastSign = performance.now()
       quietSince = lastSign

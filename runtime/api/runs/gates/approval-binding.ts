@@ -17,9 +17,9 @@ export function approvalBinding(call: {
 export const commandHash = (command: string): string =>
   createHash('sha256').update(command, 'utf8').digest('hex').slice(0, 16)
 
-/** Controls, format characters, what a font may ignore, and spaces that are not the space. */
+/** Control and format characters, characters that fonts may ignore, and spaces other than the normal space. */
 const HIDDEN = /(?![\t\n ])[\p{Cc}\p{Cf}\p{Z}\p{Default_Ignorable_Code_Point}]/gu
 
-/** Every character that is there without being seen, made visible: what is shown is what runs. */
+/** Makes invisible characters visible, so that a person sees exactly what would run. */
 export const showHidden = (text: string): string =>
   text.replace(HIDDEN, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`)

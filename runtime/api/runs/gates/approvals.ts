@@ -26,7 +26,7 @@ const DECISIONS = {
   superseded: 'superseded',
 } as const
 
-/** The event that tells a decision. A shell approval and any other one have words of their own. */
+/** The event for a decision. Shell approvals have separate event types. */
 function decidedEvent(
   approval: ApprovalRow,
   state: keyof typeof DECISIONS,
@@ -62,7 +62,7 @@ export class Approvals {
     this.#audit = audit
   }
 
-  /** A person's word on one request of one run. Throws `already_decided` where somebody was first. */
+  /** Stores a person's decision on one request. Throws `already_decided` if there was an earlier decision. */
   decide(
     caller: Caller,
     runId: string,
@@ -99,7 +99,7 @@ export class Approvals {
     })
   }
 
-  /** Ends whatever is pending when the run ends, in the transaction that ends it. */
+  /** Ends all pending approvals in the transaction that ends the run. */
   async supersedeAll(tx: Transaction, runId: string, reason: string): Promise<void> {
     for (const approval of await tx.listApprovals(runId, { state: 'pending' })) {
       await this.#settle(tx, approval, { state: 'superseded', reason })
@@ -123,7 +123,7 @@ export class Approvals {
     if (run.state === 'suspended') await requestResumption(tx, run, this.#holder.id)
   }
 
-  /** Ends an approval with everything that follows from it, or answers undefined where somebody was first. */
+  /** Ends an approval and applies all consequences. Returns undefined if another decision came first. */
   async #settle(tx: Transaction, approval: ApprovalRow, word: Settled): Promise<CallDecision | undefined> {
     const { state, by, scope, reason, answer } = word
     const { runId, requestId, callId, tool } = approval

@@ -128,7 +128,7 @@ export class Gate {
 
 type Judged = { readonly run: RunRow; readonly call: CallEvent; readonly decision: Decision }
 
-/** What a decision makes of the call's row, and the word that the audit has for it. */
+/** For each decision: the new state of the call, and the word in the audit record. */
 const AFTERMATH: Record<string, { state: CallRow['state']; decision: 'allow' | 'ask' | 'deny' }> & {
   policyDenied: { state: CallRow['state']; decision: 'allow' | 'ask' | 'deny' }
 } = {

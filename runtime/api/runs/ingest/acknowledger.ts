@@ -4,15 +4,15 @@ import { DECISION_LIMITS } from '../../../../contracts/limits.ts'
 const MAX_CHARACTERS = DECISION_LIMITS.outboxBytes / 16
 
 type Acknowledging = {
-  /** Tells the sandbox what is committed. */
+  /** Sends the acknowledgement to the sandbox. */
   readonly send: () => Promise<void>
-  /** Called where that failed and nobody waited for it. */
+  /** Called if an acknowledgement that no caller awaits fails. */
   readonly onFailure: (error: unknown) => void
 }
 
 /**
- * Acknowledges what is committed in time, and not at once: the sandbox needs it only so that it may forget, and each
- * acknowledgement is a request beside those that somebody waits for.
+ * Acknowledges committed events with a delay. The sandbox needs acknowledgements only to free memory, and each of them
+ * is an additional request.
  */
 export class Acknowledger {
   readonly #options: Acknowledging
@@ -24,7 +24,7 @@ export class Acknowledger {
     this.#options = options
   }
 
-  /** So much more is committed. Waits where it is so much that the sandbox has to know. */
+  /** Counts committed events. Waits for an acknowledgement if so many are open that the sandbox needs one. */
   async committed(events: number, characters: number): Promise<void> {
     this.#events += events
     this.#characters += characters
@@ -35,7 +35,7 @@ export class Acknowledger {
     }, DECISION_LIMITS.ackEveryMs)
   }
 
-  /** All that is committed is being acknowledged, or nobody is there to be told. */
+  /** Forgets the open acknowledgement, because one is being sent or there is no connection. */
   clear(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined

@@ -16,7 +16,7 @@ import { RedactedEvents } from './redacted-events.ts'
 
 type EventData<T extends HostEvent['type']> = Extract<HostEvent, { type: T }>['data']
 
-/** What a committed batch means for whoever drives the run. */
+/** The consequences of a committed batch for the driver of the run. */
 export type Committed = {
   readonly through: number
   /** What may be acknowledged, and so forgotten by the sandbox: who drives the run after this process reads the rest again. */
@@ -51,9 +51,9 @@ type Work = {
 }
 
 /**
- * The committer of one run. Stores a batch of a sandbox's events in one transaction: the events, redacted once
- * more, what they mean for calls, approvals, turns and commands, and the audit records. What is committed
- * already is skipped.
+ * The committer of one run. Stores a batch of a sandbox's events in one transaction: the events, redacted a second
+ * time; their effects on calls, approvals, turns and commands; and the audit records. Skips events that are already
+ * committed.
  */
 export class BatchCommitter {
   readonly #deps: RunDeps
@@ -106,8 +106,8 @@ export class BatchCommitter {
   }
 
   /**
-   * Sees what was committed of the run before, in its order: what it asked for and what it touched, which may be
-   * more than it did touch, never less.
+   * Shows the committer an earlier event of the run, in order. It records requests and touched resources, at least
+   * those that were really touched.
    */
   recall(event: RunEvent): void {
     if (event.type === 'tool.call') {
@@ -138,7 +138,7 @@ export class BatchCommitter {
     await this.#settleState(work)
     const hostSequence = Math.max(run.hostSequence, envelopes.at(-1)?.sequence ?? 0)
     const hostReread = hostSequence - redacted.settledThrough
-    // The store keeps the number of the last stored event; what was held back of later ones has none.
+    // The store keeps the number of the last stored event. Events whose text was held back have no number.
     const isKept = events.at(-1)?.host?.sequence === hostSequence
     if (!isKept || hostReread !== run.hostReread) await tx.changeRun(run.id, { hostSequence, hostReread })
     if (run.firstEventAt === undefined && events.some(({ event }) => isOfAgent(event))) {
@@ -146,7 +146,7 @@ export class BatchCommitter {
     }
   }
 
-  /** Stores the events and counts what they use: in one transaction, so that a repeated batch counts once. */
+  /** Stores the events and counts their use in one transaction, so that a repeated batch counts once. */
   async #spend({ tx, run, events, committed }: Work): Promise<void> {
     const { usage, notices, spent } = spend(run, usesOf(events.map(({ event }) => event)))
     await tx.appendEvents(run.id, [...events, ...notices.map((event) => ({ event }))])
@@ -192,8 +192,8 @@ export class BatchCommitter {
   }
 
   /**
-   * An event that is stored already: its batch is read again by a new driver, or was committed without an answer. Its
-   * consequences are told again; the sandbox and the driver take each of them once.
+   * Handles an event that is already stored, because a new driver reads it again or a commit got no response. Its
+   * consequences are reported again; sandbox and driver apply each of them once.
    */
   async #recallCommitted({ tx, run, committed }: Work, event: HostEvent): Promise<void> {
     if (event.type === 'turn.ended') committed.endedTurns.push(event.data)
@@ -207,7 +207,7 @@ export class BatchCommitter {
     committed.approvals.push(...pending.filter(({ callId }) => callId === event.data.callId))
   }
 
-  /** What an event means beside being stored. */
+  /** Applies the effects of an event, except for storing it. */
   async #follow(work: Work, event: HostEvent): Promise<void> {
     switch (event.type) {
       case 'tool.call':
@@ -241,7 +241,7 @@ export class BatchCommitter {
     if (decision.outcome === 'release') this.#governance.observe(asked)
   }
 
-  /** A call that waited when the last sandbox was given back: what was decided of it since, or that it waits on. */
+  /** Answers a call that waited when the last sandbox was given back: with its decision, or with `pending`. */
   async #onCarriedCall(work: Work, call: EventData<'tool.call'>, known: CallRow): Promise<void> {
     const { tx, run, committed, carried } = work
     const approvals = await tx.listApprovals(run.id)
@@ -342,7 +342,7 @@ function refuseCarried({ carried }: Work, callId: string): void {
   if (carried.has(callId)) throw forged('reported the outcome of a call that it has not announced')
 }
 
-/** A sandbox tells what cannot have happened: nothing that it says is to be believed any longer. */
+/** The sandbox sent an impossible event, so nothing that it sends can be trusted any more. */
 const forged = (what: string) => new ForgedEvent('sandbox_lost', `the sandbox ${what}`)
 
 /** The run of a sandbox that sends what cannot have happened ends; it does not continue in another sandbox. */

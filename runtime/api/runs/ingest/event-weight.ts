@@ -4,7 +4,7 @@
  */
 export const MAX_EVENT_CHARACTERS = 1_073_741_824
 
-/** Characters of all strings in a value, roughly what it takes to hold it. */
+/** Number of characters of all strings in a value: roughly the memory that it needs. */
 export function weightOf(value: unknown): number {
   if (typeof value === 'string') return value.length
   if (typeof value !== 'object' || value === null) return 8

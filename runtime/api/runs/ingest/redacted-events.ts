@@ -10,12 +10,12 @@ export interface RunRedactor {
   copy(): RunRedactor
 }
 
-/** A sandbox keeps what is to be read again; beyond this, text that is held back no longer counts for it. */
+/** A sandbox keeps events that must be read again. Text that is held back beyond this limit is not kept for that. */
 const MOST = { events: DECISION_LIMITS.ackEveryEvents, characters: DECISION_LIMITS.outboxBytes / 16 }
 
 /**
- * The redaction of a sandbox's events, and from where it has to be begun anew by somebody who is to know what it
- * knows. It goes forward with a commit: what a transaction does is done to a copy.
+ * The redaction of a sandbox's events, and the event from which a new driver must read again to have the same state. A
+ * transaction works on a copy, which replaces the original after the commit.
  */
 export class RedactedEvents {
   readonly #redactor: RunRedactor

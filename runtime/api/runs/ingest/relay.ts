@@ -33,7 +33,9 @@ export type RelayOptions = {
 const MAX_FRUITLESS_ATTACHES = 5
 const REATTACH_DELAY_MS = 50
 
-/** After these nothing is attached to again: too much was said, another is at the pod's address, or drives the run. */
+/**
+ * After these errors the relay does not attach again: too many events, another pod at the address, or another driver.
+ */
 const FINAL: ReadonlySet<ErrorCode> = new Set(['agent_quota_exceeded', 'identity_mismatch', 'conflict'])
 
 /** Events read and not committed; beyond it the stream itself waits. */
@@ -51,7 +53,7 @@ const WEIGHING = { of: weightOf, max: DECISION_LIMITS.outboxBytes / 2 }
 export class Relay {
   readonly #options: RelayOptions
   #committedThrough: number
-  /** What may be acknowledged: not what is held back of later events. */
+  /** The last event that may be acknowledged. Later events have text that is held back. */
   #ackThrough: number
   /** Decisions that are stored and that the sandbox has not taken yet. */
   readonly #unposted = new Map<string, CallDecision>()
@@ -98,7 +100,7 @@ export class Relay {
     }
   }
 
-  /** One attachment; answers why it ended. Reading and committing end together. */
+  /** One attachment. Returns why it ended. Reading and committing end together. */
   async #attach(): Promise<unknown> {
     const queue = new AsyncQueue<HostEnvelope>(MAX_QUEUED_EVENTS, WEIGHING)
     const detached = new AbortController()
@@ -133,7 +135,7 @@ export class Relay {
       const one = weightOf(envelope)
       weight += one
       this.#weigh(one)
-      // What the sandbox said in one breath may come in several pieces; one commit takes them all.
+      // Events that the sandbox sent together may arrive in several pieces. One commit takes them all.
       if (queue.size === 0) await nextTurn()
       const isFull = batch.length >= DECISION_LIMITS.ackEveryEvents || weight >= WEIGHING.max
       if (queue.size > 0 && !isFull) continue

@@ -38,7 +38,7 @@ type Draft = {
   readonly configuration: ReturnType<typeof configurationOf>
 }
 
-/** What a sandbox will be told is made while its controller still works on the claim, for the one that is foreseen. */
+/** Prepares the configuration for the expected sandbox while the controller still processes the claim. */
 export function draftConfigurations(deps: RunDeps, run: RunRow, given: Omit<Configuring, 'sandbox'>) {
   let drafted: Draft | undefined
   const draft = (sandbox: ForeseenSandbox): Draft => {
@@ -75,7 +75,7 @@ type Configuring = {
   readonly session: Promise<Uint8Array | undefined>
 }
 
-/** What the sandbox is told, and the ticket that covers exactly that. */
+/** The configuration of the sandbox, and the ticket that covers exactly these bytes. */
 async function configurationOf({ keys, models, clock }: RunDeps, run: RunRow, at: Configuring) {
   const { sandbox, generation } = at
   const [folder, session] = await Promise.all([at.folder, at.session])

@@ -23,11 +23,11 @@ export type LaunchedSandbox = {
   readonly client: AgentHostClient
   readonly generation: number
   readonly claim: Pick<ClaimRow, 'namespace' | 'name' | 'generation'>
-  /** How the sandbox isolates commands, where that is to be told when the run begins. */
+  /** How the sandbox isolates commands, if this is to be reported when the run begins. */
   readonly selected?: Isolation
   /** The turn that a new sandbox begins with. */
   readonly turn?: TurnRow
-  /** The sandbox continues the turn in the middle of which its session was saved. */
+  /** The sandbox continues a turn whose session was saved before the turn had ended. */
   readonly resumes?: boolean
 }
 
@@ -38,7 +38,10 @@ const HEALTH_TIMEOUT_MS = 5_000
 /** Characters of a sandbox's own words. */
 const MAX_REASON = 300
 
-/** Gets a run its sandbox: claim, bound, configured, workspace in. Whatever fails, the claim is released. */
+/**
+ * Gets a sandbox for a run: claims it, binds it, configures it and puts the workspace in. Releases the claim if a step
+ * fails.
+ */
 export async function launch(deps: RunDeps, run: RunRow, signal: AbortSignal): Promise<LaunchedSandbox> {
   const request = await recordRequest(deps, run)
   const { generation } = request.claim
@@ -129,7 +132,7 @@ async function prepareSandbox(
   const { generation } = claim
   const client = clientFor(deps, { id: run.id, generation }, sandbox)
   try {
-    // Who answers there may have been asked already; nothing else is said before the binding is committed.
+    // The sandbox may have been asked for its identity. It gets nothing else before the binding is committed.
     const [configuration, turn] = await Promise.all([
       configurations.of(sandbox),
       recordBound(deps, run, {
@@ -145,7 +148,7 @@ async function prepareSandbox(
         signal: withTimeout(CONFIGURE_TIMEOUT_MS, alive),
       })
       const describing = sandbox.isDescribedByHost ? describe(client, sandbox, alive) : undefined
-      // Whatever the sandbox then says of itself, why it was not configured comes first.
+      // An error of the configuration takes precedence over other errors of the sandbox.
       describing?.catch(() => undefined)
       await configuring
       const [selected] = await Promise.all([describing, putWorkspace(deps, run, { client, signal: alive })])
@@ -204,7 +207,7 @@ async function firstTurn(tx: Transaction, run: RunRow, preface: string): Promise
   return (await tx.listTurns(run.id, ['queued']))[0]
 }
 
-/** Whether the next sandbox continues the turn in the middle of which the session was saved. */
+/** Whether the next sandbox continues this turn, because its session was saved before the turn had ended. */
 const isContinued = ({ carriedCalls, checkpoint }: RunRow, { id }: TurnRow) =>
   carriedCalls.length > 0 && checkpoint?.turnId === id
 
@@ -221,7 +224,7 @@ type Bound = {
   readonly folder: RunFolder | undefined
 }
 
-/** The binding and what was announced of it, in one commit. Answers the turn that the run begins with. */
+/** Stores the binding and its events in one commit. Returns the turn that the run begins with. */
 async function recordBound(
   { store }: RunDeps,
   run: RunRow,

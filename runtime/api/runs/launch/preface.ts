@@ -15,7 +15,7 @@ export type ToldCall = {
 const PAGE = 500
 const MAX_REQUEST = 300
 const MAX_RESULT = 600
-/** Of more calls, the last ones are told. */
+/** If there were more calls, only the last ones are listed. */
 const MAX_CALLS = 40
 
 /** The calls whose announcement or result came after an event of the run, oldest first. */
@@ -60,8 +60,9 @@ const textOf = (outcome: ToolOutcome): string =>
   outcome.ok ? outcome.content : `${outcome.code}: ${outcome.message}`
 
 /**
- * What a model is told before a turn that is sent again: the calls that the lost sandbox made since the checkpoint, each
- * with its result, or that it may have taken effect. `keepsWorkspace`: the workspace is a folder that the loss left alone.
+ * The text for the model before a turn that is sent again: the calls of the lost sandbox since the checkpoint, each
+ * with its result, or with the remark that it may have taken effect. `keepsWorkspace`: the workspace is a folder that
+ * still exists.
  */
 export function prefaceOf(
   calls: readonly ToldCall[],

@@ -3,7 +3,7 @@ import { delay, withTimeout } from '../../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../../kit/errors.ts'
 import type { LaunchedSandbox } from './launch.ts'
 
-/** What is asked whether a sandbox lives. */
+/** The parts of a sandbox that show whether it is alive. */
 export type Suspect = {
   readonly sandbox: Pick<LaunchedSandbox['sandbox'], 'lost' | 'howLost'>
   readonly client: Pick<LaunchedSandbox['client'], 'health'>
@@ -22,7 +22,9 @@ const CERTAIN: ReadonlySet<ErrorCode> = new Set([
 ])
 
 export const DEATH_TIMING = {
-  /** An AgentHost that leaves is gone within 1.5 s, and a node tells of a container that died in two or three. */
+  /**
+   * An AgentHost that shuts down is gone within 1.5 s, and a node reports a dead container within two or three seconds.
+   */
   settleMs: 4_000,
   askMs: 1_500,
   lookAgainMs: 250,
@@ -30,9 +32,8 @@ export const DEATH_TIMING = {
 type Timing = { readonly [Name in keyof typeof DEATH_TIMING]: number }
 
 /**
- * What a failure in the use of a sandbox comes to: the failure itself, or `sandbox_lost`. Whatever a sandbox says
- * while it dies, and however its connections break, says nothing of why; so a failure stands only once its sandbox
- * has shown after it that it lives. Where it neither does that in time nor is known to be lost, it is lost.
+ * The cause of a failure: the failure itself, or `sandbox_lost`. Errors of a dying sandbox do not explain anything, so
+ * a failure counts only if the sandbox has responded after it. A sandbox that does not respond in time is lost.
  */
 export async function causeOf(
   error: unknown,
@@ -46,7 +47,7 @@ export async function causeOf(
     const undecided = AbortSignal.any([signal, decided.signal])
     return await Promise.race([known, proofOf(error, suspect, { signal: undecided, timing })])
   } catch (failure) {
-    // The run ended meanwhile, by somebody's word.
+    // Someone ended the run in the meantime.
     if (signal.aborted) return error
     throw failure
   } finally {
@@ -54,7 +55,9 @@ export async function causeOf(
   }
 }
 
-/** Work that needs a living sandbox: it ends as soon as that is lost, and what it fails with is judged. */
+/**
+ * Work that needs a living sandbox. It is aborted when the sandbox is lost, and the cause of its failure is determined.
+ */
 export async function whileAlive<T>(
   suspect: Suspect,
   signal: AbortSignal,
@@ -80,7 +83,7 @@ const lossBy = (how: string, cause: unknown) => new SandboxError('sandbox_lost',
 
 type Asking = { readonly signal: AbortSignal; readonly timing: Timing }
 
-/** Asks the sandbox, and who keeps it, until one of them answers clearly. */
+/** Asks the sandbox and its provider until one of them gives a clear answer. */
 async function proofOf(error: unknown, suspect: Suspect, { signal, timing }: Asking): Promise<unknown> {
   for (const giveUpAt = performance.now() + timing.settleMs; ; await delay(timing.lookAgainMs, signal)) {
     const soon = withTimeout(timing.askMs, signal)
@@ -91,7 +94,7 @@ async function proofOf(error: unknown, suspect: Suspect, { signal, timing }: Ask
     if (how !== undefined) return lossBy(how, error)
     if (answer === 'lives') return error
     if (performance.now() < giveUpAt) continue
-    // Somebody does answer, still, who is not the sandbox: that is worth to be told.
+    // A server that is not the sandbox still responds, which is worth reporting.
     if (answer === 'stranger' && isStranger(error)) return error
     return lossBy(`the sandbox does not answer any more: ${messageOf(error)}`, error)
   }
@@ -100,7 +103,7 @@ async function proofOf(error: unknown, suspect: Suspect, { signal, timing }: Ask
 const isStranger = (error: unknown): boolean =>
   error instanceof SandboxError && error.code === 'identity_mismatch'
 
-/** Whether the sandbox answers and is not about to go, or another in its place. */
+/** Whether the sandbox responds and is not shutting down, or another server responds. */
 const answerOf = ({ client }: Suspect, signal: AbortSignal): Promise<'lives' | 'stranger' | undefined> =>
   client.health(signal).then(
     ({ state }) => (state === 'leaving' ? undefined : 'lives'),

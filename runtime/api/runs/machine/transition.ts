@@ -3,7 +3,7 @@ import { SandboxError } from '../../../kit/errors.ts'
 import type { RunChange, RunRow, Transaction } from '../../../store/store.ts'
 import { next, type StateEvent } from './next.ts'
 
-/** States in which the run's row says what it waits for. */
+/** States in which the run's row has `waiting`. */
 const WAITING: ReadonlySet<RunState> = new Set(['waiting', 'suspending', 'suspended'])
 
 type Current = Pick<RunRow, 'id' | 'state'>

@@ -14,19 +14,19 @@ export const CAPACITY_WAIT = {
   attempts: 10,
   /** How long at most: where nothing shows room it tries all the same. */
   retryMs: 60_000,
-  /** How long at least, whatever room there seems to be: twice as long each time, so that ten take two minutes. */
+  /** Minimum wait, even if there seems to be room. It doubles each time, so that ten waits take two minutes. */
   firstPauseMs: 500,
   longestPauseMs: 30_000,
 } as const
 type Wait = { readonly [Name in keyof typeof CAPACITY_WAIT]: number }
 
-/** A queue for each kind of sandbox: they come from pools of their own. */
+/** A queue for each kind of sandbox, because each kind has a separate pool. */
 export type Capacity = Readonly<Record<SandboxKind, CapacityQueue>>
 type Waiting = RunDeps & { readonly capacity: Capacity; readonly capacityWait?: Wait }
 
 /**
- * Launches a run, and where the cluster has no room for it waits for some: told by an event each time, in the order of
- * the runs, fair between owners. After the last attempt the run fails with `capacity_unavailable`.
+ * Launches a run, and waits if the cluster has no room for it. Each wait is an event. Runs are served in order and
+ * fairly between owners. After the last attempt the run fails with `capacity_unavailable`.
  */
 export async function launchWhenRoom(
   deps: Waiting,
@@ -63,7 +63,7 @@ async function tryUntilRoom(
 
 const OTHERS_WAIT = new SandboxError('capacity_unavailable', 'other runs wait for a sandbox')
 
-/** Want of room is waited for; whatever else a launch failed with is thrown on. */
+/** Returns an error about missing room, and throws every other error of a launch. */
 function asLack(error: unknown): SandboxError {
   const isLack =
     error instanceof SandboxError &&
@@ -79,7 +79,7 @@ const givenUp = (cause: SandboxError, attempts: number) => {
 
 type Lack = { readonly resource: string; readonly requested: number; readonly available: number }
 
-/** The run is queued again, and says what it waits for. */
+/** Records that the run waits for room, and for which resource. */
 async function recordWait(
   { store, clock }: RunDeps,
   run: RunRow,
@@ -97,7 +97,7 @@ async function recordWait(
 /** As the API server says it: `exceeded quota: NAME, requested: pods=1, used: pods=5, limited: pods=5`. */
 const QUOTA = /requested: ([\w./-]+)=(\w+)[^:]*, used: [^:]*?\1=(\w+)[^:]*, limited: [^:]*?\1=(\w+)/
 
-/** What is missing, as far as the cluster has said so: the first resource of the quota, or a sandbox of the pool. */
+/** The missing resource, if the cluster names it: the first resource of the quota, or a sandbox of the pool. */
 export function lackIn(message: string): Lack {
   const [, resource, ...quantities] = QUOTA.exec(message) ?? []
   const [requested, used, limited] = quantities.map(parseQuantity)

@@ -1,12 +1,12 @@
 type Waiting = { readonly owner: string; readonly wake: () => void; isReady: boolean }
 
-/** How long a run waits at most, and how long it waits even where there is room. */
+/** Maximum wait of a run, and minimum wait even if there is room. */
 export type Patience = { readonly atLeastMs: number; readonly atMostMs: number }
 
 /**
- * Runs that wait for room. Each room wakes one of them: the owner's that was woken longest ago, and of an owner's runs
- * the first that came. One that nobody wakes tries again by itself, and none tries again at once: what looks like room
- * may be no more than the end of another's vain attempt.
+ * Runs that wait for room. Each free place wakes one run: of the owner who was served longest ago, the oldest run. A
+ * run that is not woken tries again after its maximum wait. No run tries again at once, because a free place may only
+ * be the end of another run's failed attempt.
  */
 export class CapacityQueue {
   readonly #waiting: Waiting[] = []
@@ -15,7 +15,7 @@ export class CapacityQueue {
   #rooms = 0
   /** Runs that wait or try. */
   #runs = 0
-  /** Rooms that came while nobody might try yet, or while all tried: what such a try found was older than the room. */
+  /** Places that became free while no run could try, or while all tried. Such an attempt saw the state before. */
   #unused = 0
 
   get length(): number {

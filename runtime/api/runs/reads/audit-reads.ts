@@ -11,7 +11,7 @@ import type { AuditQuery, Caller, RunService } from '../service.ts'
 
 type AuditReads = Pick<RunService, 'readAudit' | 'readRunAudit' | 'verifyAudit'>
 
-/** Users read the audit of their own runs; the whole audit is for operators. */
+/** Users read the audit of their runs. Only operators read the whole audit. */
 export function createAuditReads(
   { store }: Pick<RunDeps, 'store'>,
   { key }: Pick<AuditTrail, 'key'>,

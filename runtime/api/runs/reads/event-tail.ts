@@ -1,13 +1,13 @@
 import type { RunEnvelope } from '../../../../contracts/events.ts'
 
 /**
- * What was committed while a reader follows a run. It hands on only what comes next in the run's numbers; whatever
- * else happens (a gap, another process's commit, a reader that is too slow) means that the store has to be read.
+ * The events that were committed while a reader follows a run. Returns only the next events in sequence. After a gap, a
+ * commit of another process, or for a slow reader, the store must be read.
  */
 export class EventTail {
   readonly #limit: number
   #waiting: RunEnvelope[] = []
-  /** Nothing is known of what was committed before. */
+  /** Earlier commits are unknown. */
   #mustRead = true
   #changed = Promise.withResolvers<void>()
 
@@ -21,7 +21,7 @@ export class EventTail {
     this.#changed.resolve()
   }
 
-  /** The events that follow number `after`: none where there are none, `undefined` where the store has to be read. */
+  /** The events after sequence `after`. Empty if there are none, `undefined` if the store must be read. */
   take(after: number): RunEnvelope[] | undefined {
     if (this.#mustRead) return undefined
     const news = this.#waiting.filter(({ sequence }) => sequence > after)
@@ -31,7 +31,7 @@ export class EventTail {
     return undefined
   }
 
-  /** To be called before the store is read to its end: what is committed from here on is offered. */
+  /** Call it before reading the store to its end: later commits are then collected. */
   startOver(): void {
     this.#mustRead = false
     this.#waiting = []

@@ -42,7 +42,7 @@ const whereWorkIs = ({ path, mode }: Extract<Run['workspace'], { kind: 'path' }>
     ? 'its copy of the folder is gone. What it changed is in its diff and in its bundle'
     : `its workspace is the folder ${path} itself`
 
-/** What callers read of runs; what is not theirs does not exist for them. */
+/** Reads of runs. Runs of other owners do not exist for a caller. */
 export function createRunReads({ store, provider }: ReadDeps, findServing: FindServing): Reads {
   const checkStore = oneAtATime(() => store.ping())
   return {
@@ -72,7 +72,7 @@ export function createRunReads({ store, provider }: ReadDeps, findServing: FindS
     async subscribe(caller, id, from) {
       const run = await requireRun(store, caller, id)
       if (isFinal(run) && from.after >= run.lastSequence) return undefined
-      // A position that the run has not reached would be waited for in vain.
+      // A reader would wait forever for a position that the run has not reached.
       return subscribeToRun(store, id, { ...from, after: Math.min(from.after, run.lastSequence) })
     },
     async ready() {

@@ -5,8 +5,8 @@ import { EventTail } from './event-tail.ts'
 const PAGE = 200
 
 /**
- * Stored events after a sequence, then new ones as they are committed, as the reader pulls. The store is read until
- * its end is reached; from then on commits of this process are handed over, and the store is read where one is missed.
+ * Stored events after a sequence, then new ones as they are committed, at the reader's pace. After the end of the
+ * store, commits of this process are passed on directly, and the store is read again if one is missing.
  */
 export async function* subscribeToRun(
   store: Pick<Store, 'readEvents' | 'onEvents'>,

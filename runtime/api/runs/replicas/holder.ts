@@ -12,8 +12,8 @@ export type HolderOptions = {
 }
 
 /**
- * What this process is called where it drives runs. The name has a lease: runs whose holder has none are taken over
- * by others. A name whose lease may have ended is never used again, so that whoever still works under it is known.
+ * The name under which this process drives runs. The name has a lease; other processes take over runs whose holder has
+ * none. A name whose lease may have expired is never used again, so that work under it can be recognized.
  */
 export class Holder {
   #id = randomUUID()
@@ -31,7 +31,7 @@ export class Holder {
     this.#keeping = this.#keep(store, options, since).catch(() => undefined)
   }
 
-  /** Whatever this process still held can be taken over at once. */
+  /** Other processes can take over all runs of this process at once. */
   async release(store: Store): Promise<void> {
     this.#stop.abort()
     await this.#keeping

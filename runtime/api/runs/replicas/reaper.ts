@@ -55,7 +55,7 @@ export function startReaper(deps: RunDeps, parts: Parts): { stop(): Promise<void
 
 const keyOf = ({ namespace, name }: Pick<FoundClaim, 'namespace' | 'name'>) => `${namespace}/${name}`
 
-/** One look; answers what was deleted. */
+/** One round. Returns the deleted claims. */
 export async function reap(deps: RunDeps, parts: Parts): Promise<FoundClaim[]> {
   const { claims, audit, figures, timing = REAPER } = parts
   const { store, clock, log } = deps
@@ -88,7 +88,7 @@ export async function reap(deps: RunDeps, parts: Parts): Promise<FoundClaim[]> {
   return reaped
 }
 
-/** Why nobody can want a claim any more; undefined where somebody may. */
+/** Why a claim is not needed any more. Undefined if it may be needed. */
 async function reasonFor({ store }: RunDeps, claim: FoundClaim, row: ClaimRow | undefined) {
   if (!row) return 'nothing is known that is not given back'
   if (row.uid !== undefined && row.uid !== claim.uid) return 'the row has another UID'

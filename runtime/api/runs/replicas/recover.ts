@@ -52,7 +52,7 @@ async function recoverRun(deps: RunDeps, parts: Parts, found: RunRow): Promise<v
   if (state === undefined) await end(deps, parts, run)
 }
 
-/** What was decided stands, also where the process went before it could store the end. */
+/** An end that was already decided stays in force, even if the process died before it could store it. */
 async function end(deps: RunDeps, parts: Parts, run: RunRow): Promise<void> {
   const ending = (run.ending as Ending | undefined) ?? { state: 'failed', ...RESTARTED }
   const events = await deps.folders?.conclude(run)

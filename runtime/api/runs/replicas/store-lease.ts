@@ -13,14 +13,15 @@ export type LeaseOptions = {
   readonly ttlMs: number
   /** Several processes hold it together. @default false */
   readonly isShared?: boolean
-  /** Another service holds the lease and serves the store. While the store cannot be reached, nobody knows of one. */
+  /** Another service holds the lease and serves the store. Unknown while the store cannot be reached. */
   readonly onLost: () => void
   readonly log: Log
 }
 
 /**
- * Holds a database, for this process or for those that share it: one that does not share takes up the runs of whoever
- * was there before, so it would end the others'. The embedded store needs none, its folder is locked.
+ * Locks a database for this process, or for the processes that share it. A process that does not share takes over all
+ * runs in the database, so it would end those of other processes. The embedded store needs no lease, because its folder
+ * is locked.
  */
 export async function holdStore(
   store: Store,

@@ -13,7 +13,7 @@ const DRIVEN = [
   'suspending',
   'ending',
 ] as const
-/** Runs taken over at a time: what is left over is another process's, or the next round's. */
+/** Maximum number of runs per round. Other processes or the next round take the rest. */
 const BATCH = 50
 
 export type TakeoverParts = { readonly active: ActiveRuns; readonly uploads: Uploads }
@@ -42,7 +42,7 @@ export async function takeOverRuns({ store, holder, log }: RunDeps, active: Acti
   for (const { id, holder: former } of await store.listAbandonedRuns(DRIVEN, BATCH)) {
     const taken = await store.transaction(async (tx) => {
       const run = await tx.readRun(id)
-      // Somebody was faster, or it has ended.
+      // Another process was faster, or the run has ended.
       if (!run || run.holder !== former || run.endedAt !== undefined) return undefined
       await tx.changeRun(id, { holder: holder.id })
       return { ...run, holder: holder.id }

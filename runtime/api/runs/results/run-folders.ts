@@ -16,11 +16,11 @@ import { present } from '../../../kit/present.ts'
 import type { RunRow, Store } from '../../../store/store.ts'
 import { type RunResultsDeps, storeResults } from './run-results.ts'
 
-/** The folder that a run works in, as its sandbox is told of it. */
+/** The folder of a run, as its sandbox is configured with it. */
 export interface RunFolder {
   readonly root: string
   readonly layout: WorkspaceLayout
-  /** What people are told when it is ready. */
+  /** Events for people when the folder is ready. */
   readonly events: readonly RunEvent[]
 }
 
@@ -69,8 +69,8 @@ export function createRunFolders(deps: RunFoldersDeps) {
     },
 
     /**
-     * What became of a run's folder, once nothing of the run works in it: results are stored, the copy is removed.
-     * It never fails a run: what is missing is told.
+     * Stores the results of a run and removes its copy, when no process of the run works in it any more. Never fails a
+     * run: missing parts are reported.
      */
     async conclude(run: Pick<RunRow, 'id' | 'settings'>): Promise<RunEvent[]> {
       const events: RunEvent[] = []

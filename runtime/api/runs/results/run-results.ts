@@ -27,7 +27,7 @@ const MAX_PROBLEMS = 16
 /** Folders whose files are installed or built, where each is full of names that look like a project's own. */
 const INSTALLED = /(?:^|\/)(?:node_modules|\.venv|venv|__pycache__|\.tox|target|dist|build|out)\//
 
-/** Stores what a run left, and says so in events: hand-off files first. */
+/** Stores the results of a run and reports them in events, hand-off files first. */
 export async function storeResults(deps: RunResultsDeps, results: RunResults): Promise<RunEvent[]> {
   const { store } = deps
   const { run, conclusion, keptAt } = results
@@ -42,7 +42,7 @@ export async function storeResults(deps: RunResultsDeps, results: RunResults): P
 
 type Patch = { readonly bytes: Buffer; readonly isRedacted: boolean }
 
-/** Byte for byte, so that text of any encoding stays what it is. */
+/** Compared byte by byte, so that text in any encoding stays unchanged. */
 function redactedPatch({ diff }: Conclusion, redact: (text: string) => string): Patch {
   const before = diff?.patch.toString('latin1') ?? ''
   const after = redact(before)
@@ -132,7 +132,7 @@ async function* oneChunk(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes
 }
 
-/** The stored results of a run; `not_found` where it has none, with why. */
+/** The stored results of a run. `not_found` with a reason if it has none. */
 export async function readResult(
   store: Store,
   run: RunRow,

@@ -30,7 +30,7 @@ function unconfirmed(
   return new SandboxError('outcome_unknown', message, { cause })
 }
 
-/** Commands that a person runs in a run's sandbox, beside its agent. */
+/** Commands that a person runs in the sandbox of a run. */
 export function createRunCommands(deps: RunDeps, audit: AuditTrail) {
   const { store, clock, log } = deps
 
@@ -66,7 +66,7 @@ export function createRunCommands(deps: RunDeps, audit: AuditTrail) {
     })
   }
 
-  /** The sandbox did not take the command: it ends here, unless its run has ended it meanwhile. */
+  /** Ends a command that the sandbox rejected, unless the run has ended it. */
   async function endRefused(run: RunRow, commandId: string, code: string): Promise<void> {
     await store.transaction(async (tx) => {
       await tx.readRun(run.id)

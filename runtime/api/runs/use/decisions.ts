@@ -20,9 +20,9 @@ type DecisionParts = {
   readonly log: Log
 }
 
-/** What people say to a run that waits: durable first, then told to the sandbox. */
+/** Decisions of people about a run that waits. They are stored first and then sent to the sandbox. */
 export function createDecisions({ store, approvals, active, holder, log }: DecisionParts): ForCallers {
-  /** Tells the sandbox, again if need be: it takes a decision once. */
+  /** Sends a decision to the sandbox, repeatedly if necessary. The sandbox applies it once. */
   async function deliver(runId: string, requestId: string, decision: CallDecision): Promise<void> {
     for (const pauseMs of DELIVERY_PAUSES_MS) {
       await delay(pauseMs)
@@ -40,7 +40,7 @@ export function createDecisions({ store, approvals, active, holder, log }: Decis
     const { approval, decision } = await approvals.decide(caller, runId, word)
     const run = await store.readRun(runId)
     if (run?.state === 'queued' && run.holder === holder.id) active.launch(run)
-    // The decision is stored: whatever happens to its delivery, the person gets their answer.
+    // The decision is stored, so the person gets a response even if it is not delivered yet.
     await Promise.race([deliver(runId, word.requestId, decision), delay(ANSWER_MS)])
     return approval
   }

@@ -57,7 +57,7 @@ export function createFileCalls({ store, clock, log, redactText }: RunDeps, audi
       ])
     })
 
-  /** A run that has ended meanwhile has closed the call, and sealed its chain. */
+  /** If the run has ended in the meantime, the call is closed and the audit chain is sealed. */
   const end = (run: RunRow, write: Write, facts: Pick<AuditDraft, 'outcome' | 'bytes'>) =>
     store.transaction(async (tx) => {
       await tx.readRun(run.id)

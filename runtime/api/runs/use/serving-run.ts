@@ -14,7 +14,7 @@ import type { Caller } from '../service.ts'
 export type SandboxUse = Pick<LaunchedSandbox, 'client'> & {
   readonly run: RunRow
   readonly isolation: LaunchedSandbox['sandbox']['isolation']
-  /** Tells the driver of a command; its row is in the store. */
+  /** Informs the driver about a command whose row is stored. */
   notifyCommand(commandId: string): void
   /** To be called when the use is over. */
   done(): Promise<void>
@@ -81,7 +81,7 @@ async function useOfAnother(deps: RunDeps, run: RunRow): Promise<SandboxUse> {
     client,
     run,
     isolation: located.isolation,
-    // The commit of its row has told the driver.
+    // The commit of its row has informed the driver.
     notifyCommand: () => undefined,
     done: async () => {
       await client.close()
