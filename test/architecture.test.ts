@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), '..')
 
 type Rule = {
-  /** Folders, beside its own, that a room may import; `node:` modules too. */
+  /** Other folders that a room may import, and `node:` modules. */
   readonly rooms?: readonly string[]
   /** npm packages, or all of a scope with `@scope/`; `pkg in folder/` holds it in one folder of the room. */
   readonly packages?: readonly string[]
@@ -22,7 +22,7 @@ const LIBRARIES = ['redaction', 'audit', 'governance', 'workspace', 'tools', 'ag
 /** How a stack file is read and validated, without Pulumi. */
 const STACK_FILES = ['infra/config-schema.ts', 'infra/config-sections.ts', 'infra/stack-file.ts']
 
-/** Who may import whom. What is not here is refused; the longest room that fits a file counts. */
+/** The permitted imports. Everything else is rejected. The longest room that contains a file applies. */
 const RULES: Readonly<Record<string, Rule>> = {
   contracts: { packages: ['zod'], isPure: true },
   policies: {
@@ -178,7 +178,7 @@ function violations(file: string, source: string): string[] {
     ...[...refused, ...ofTests].map((specifier) => `${file} imports ${specifier}`),
     ...(/\bvi\.(?:mock|doMock)\(/.test(source) ? [`${file} mocks a module`] : []),
     ...(/^\s*export\s+(?:type\s+)?(?:\*|\{[^}]*\})\s*from\s/m.test(source) ? [`${file} is a barrel`] : []),
-    // Of a `z` that is imported by name a bundle carries all there is; of the namespace what is used.
+    // A named import of `z` puts all of zod into a bundle; a namespace import only the used parts.
     ...(/^import \{[^}]*\bz\b[^}]*\} from 'zod'/m.test(source) && !isTest
       ? [`${file} imports z by name`]
       : []),

@@ -107,7 +107,7 @@ function samplesOf(schema: Schema, schemas: Schemas, depth: number): readonly un
   return samplesOf(resolve(schema.items ?? {}, schemas), schemas, depth + 1).map((item) => [item])
 }
 
-/** An object with what it must have, and one more for every field that it may have. */
+/** An object with its required fields, and one more object for each optional field. */
 function objectsOf(schema: Schema, schemas: Schemas, depth: number): unknown[] {
   if (schema.additionalProperties) return [{ other: '1' }]
   const properties = Object.entries(schema.properties ?? {})
@@ -165,7 +165,7 @@ export function names(message: string, { path, what }: Mutant): boolean {
   const [list = ''] = path.split('[')
   if (message.includes(`${list}:`)) return true
   const fields = path.split(/[.[\]]+/).filter((part) => part !== '' && !STRUCTURE.includes(part))
-  // An element that was added is told by its name, or by what it holds.
+  // An added element is identified by its name or its content.
   const added = [...what.matchAll(/"([A-Za-z]+)":(?:"([^"]+)")?/g)].map(([, field = '', value = '']) =>
     field === 'name' ? value : field,
   )

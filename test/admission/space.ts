@@ -1,7 +1,10 @@
 import { CONTROLLER_IDENTITY } from '../../policies/admission/actors.ts'
 import type { AdmissionParameters } from '../../policies/admission/parameters.ts'
 
-/** Who asks. Each may do everything by RBAC, so that what answers is an admission rule. */
+/**
+ * The accounts that send requests. RBAC permits everything to each of them, so a rejection comes from an admission
+ * rule.
+ */
 export type Actor =
   | 'controller'
   | 'api'

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { withTables } from './tables.ts'
 
-/** Writes the generated tables of docs/admission.md anew. */
+/** Regenerates the tables in docs/admission.md. */
 const page = new URL('../../docs/admission.md', import.meta.url)
 writeFileSync(page, withTables(readFileSync(page, 'utf8')))

@@ -7,7 +7,7 @@ import { conversationOf, restore, startTurn, suspend } from './suspended-turns.t
 
 const EVENTS = 'files/events.jsonl'
 
-/** A model that first makes two calls, of which `create` waits, and later only answers with text. */
+/** A model that first makes two calls, of which `create` waits, and later only sends text. */
 async function aServer() {
   const server = await aModel(({ messages }) =>
     messages.length < 3

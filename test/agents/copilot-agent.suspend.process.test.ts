@@ -6,7 +6,7 @@ import { conversationOf, Desk, restore, startTurn, suspend } from './suspended-t
 
 const CREATE = { id: 'call_a', name: 'create', arguments: { path: 'a', file_text: 'x' } }
 
-/** A model that answers the first request with calls, and each later request with a text. */
+/** A model that makes calls in its first response, and sends text in each later one. */
 const calling = (...toolCalls: NonNullable<Extract<ModelReply, { toolCalls?: unknown }>['toolCalls']>) =>
   aModel((_request, index) => (index === 0 ? { text: 'I will.', toolCalls } : { text: `answer ${index}` }))
 

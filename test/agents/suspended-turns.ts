@@ -9,13 +9,13 @@ import { textOf } from '../fakes/model-server.ts'
 import { until } from '../helpers/until.ts'
 import { anAgent } from './agent-rig.ts'
 
-/** Calls that stay open until the test answers them. */
+/** Calls that stay open until the test resolves them. */
 export class Desk {
   readonly calls: ToolCall[] = []
   readonly #waiting = new Map<string, (outcome: ToolOutcome) => void>()
   readonly #answers: Partial<Record<string, ToolOutcome>>
 
-  /** `answers` are given at once, by the name of the tool. */
+  /** `answers` are returned immediately, by the name of the tool. */
   constructor(answers: Partial<Record<string, ToolOutcome>> = {}) {
     this.#answers = answers
   }

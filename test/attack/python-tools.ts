@@ -16,7 +16,7 @@ export type PythonTools = {
   readonly remove: () => Promise<void>
 }
 
-/** Installs the tools into a virtual environment of their own. Returns the reason where that is impossible. */
+/** Installs the tools into a new virtual environment. Returns the reason if that is impossible. */
 export async function installPythonTools(): Promise<PythonTools | { readonly missing: string }> {
   const folder = await mkdtemp(join(tmpdir(), 'attack-tools-'))
   const remove = () => rm(folder, { recursive: true, force: true })

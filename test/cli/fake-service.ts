@@ -22,7 +22,7 @@ export interface FakeService extends AsyncDisposable {
   readonly requests: FakeRequest[]
   /** Appends events to the run and sends them to the open streams. */
   publish(...events: RunEvent[]): void
-  /** Answers requests that the fake does not know. */
+  /** Handles requests that the fake does not know. */
   answer: (request: FakeRequest) => Answer | undefined
   /** Whether a stream of the run is open. */
   readonly isFollowed: () => boolean

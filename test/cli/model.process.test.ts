@@ -7,7 +7,7 @@ import { type ModelReply, startModelServer } from '../fakes/model-server.ts'
 import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
 import { runCli, untilQuiet } from './run-cli.ts'
 
-/** Runs `agentweaver run` against a real service whose model gives these answers. */
+/** Runs `agentweaver run` against a real service whose model sends these responses. */
 async function runWith(answers: readonly ModelReply[]) {
   const model = await startModelServer({ respond: (_request, index) => answers[index] ?? { text: 'Done.' } })
   const folder = await mkdtemp(join(tmpdir(), 'aw-cli-model-'))

@@ -48,7 +48,7 @@ const always = (words: string, name: AnswerName, stack?: string): Planted => ({
   ...(stack !== undefined && { stack }),
 })
 
-/** A folder with the stack file of `dev`, and a fake `pulumi` with recorded answers. */
+/** A folder with the stack file of `dev`, and a fake `pulumi` with recorded output. */
 async function aProject(...planted: readonly Planted[]) {
   const pulumi = await aStandIn('pulumi', 'pulumi-stand-in.ts')
   const cwd = await aFolder('aw-project-')

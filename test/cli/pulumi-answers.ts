@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-/** Recorded answers. `npm run test:pulumi -- --record` writes them. */
+/** Recorded output of the CLI. `npm run test:pulumi -- --record` writes it. */
 export const ANSWERS_FILE = fileURLToPath(new URL('recorded/pulumi-answers.json', import.meta.url))
 
 /** Output and exit status of one real call. `events` is its event log without the events that no code reads. */
@@ -30,7 +30,7 @@ export interface PulumiAnswers {
 
 const parsed = () => JSON.parse(readFileSync(ANSWERS_FILE, 'utf8')) as PulumiAnswers
 
-/** The recorded answers, or nothing without a file. */
+/** The recorded output, or nothing if the file does not exist. */
 export const recordedSoFar = (): PulumiAnswers | undefined =>
   existsSync(ANSWERS_FILE) ? parsed() : undefined
 export const readAnswers = (): PulumiAnswers['answers'] => parsed().answers

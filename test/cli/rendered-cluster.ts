@@ -117,7 +117,7 @@ export async function startRenderedCluster(tree: CommittedTree) {
   }
 }
 
-/** `kubectl` answers for the cluster of the tree. */
+/** A fake `kubectl` for the cluster of the tree. */
 function objectsOf({ environment, cast }: CommittedTree): Record<string, unknown> {
   const [services = ''] = environment.infra.network.serviceCidrs
   const nodeInfo = { kernelVersion: '6.6.0', kubeletVersion: 'v1.36.0' }

@@ -60,7 +60,7 @@ async function aCluster(answers: Record<string, unknown>) {
   return async (...argv: string[]) => {
     const { status, stdout, stderr } = await runCli(['verify', '--env', 'dev', '--json', ...argv], {
       cwd,
-      // The fake az uses the same folder as kubectl's answers.
+      // The fake az uses the same folder as the fake kubectl.
       env: { ...kubectl.env, PATH: paths.join(':') },
     })
     if (stdout === '') throw new Error(stderr)

@@ -14,7 +14,7 @@ const DONE: RunEvent = { type: 'done', data: { state: 'succeeded' } }
 async function startClient() {
   const harness = startApp()
   const url = await listen(harness)
-  /** A proxy before the service, which takes its address as a name of its own. */
+  /** A proxy in front of the service that accepts another host name for itself. */
   const cutAt = async (cuts: readonly number[]) => {
     const proxy = await startCuttingProxy(url, cuts)
     harness.allowedHosts.push(new URL(proxy.url).host)

@@ -32,9 +32,9 @@ interface AzureRigOptions {
   /** Who signs the certificates that this process trusts. @default a new one */
   readonly authority?: TestAuthority
   readonly onToken?: (token: string, audience: string) => Promise<void>
-  /** Who signed a server's certificate, where it is not the authority that AgentHost trusts. */
+  /** The authority that signed a server's certificate, if AgentHost does not trust it. */
   readonly tls?: { readonly entra?: TestAuthority; readonly vault?: TestAuthority }
-  /** The name in a server's certificate, where it is not its own. */
+  /** The name in a server's certificate, if it is wrong. */
   readonly names?: { readonly entra?: string; readonly vault?: string }
 }
 

@@ -16,7 +16,7 @@ import { NAME } from './open-credential.ts'
 const laptop = createLaptop()
 afterAll(() => laptop.remove())
 
-/** What a hostile agent looks for: every environment, every file that may hold a token. */
+/** The places that a hostile agent searches: every environment, and every file that may contain a token. */
 const HUNT = [
   'env > env.txt',
   'cat /proc/*/environ > environs.txt 2>/dev/null',
@@ -108,7 +108,7 @@ it('leaves its credential in no environment, file, log or event', async () => {
   onTestFinished(() => client.close())
   const trove: Trove = new Map()
 
-  // when the agent hunts for it, says it, and is looked at meanwhile
+  // the agent searches for the token and prints it, and its processes are inspected meanwhile
   await client.turns.start({ id: 't1', prompt: 'go' }, never)
   const running = collect({ client }, turnEnded)
   await until('the agent has looked around', () => existsSync(join(host.workingDirectory, 'looked.txt')))
@@ -132,7 +132,7 @@ it('leaves its credential in no environment, file, log or event', async () => {
   const projected = readFileSync(identity.tokenFile, 'utf8')
   const values = [canary, BEARER, NAME, accessToken.slice(7), projected]
 
-  // then it was used, it is nowhere, and whoever looks for it would find it
+  // the token was used, it is nowhere, and the search would find it
   expect(model.requests[0]?.headers['authorization']).toBe(`Bearer ${canary}`)
   expect(events.at(-1)?.event).toMatchObject({ data: { state: 'completed' } })
   expect(readFileSync(join(host.workingDirectory, 'env.txt'), 'utf8')).toContain('PATH=')

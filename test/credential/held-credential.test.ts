@@ -5,7 +5,7 @@ import { silentLog } from '../../runtime/kit/log.ts'
 
 const START = 1_700_000_000_000
 
-/** A credential whose source says what the test tells it to. */
+/** A credential with a source that the test controls. */
 function aCredential(first: Held) {
   const state = { ms: START, answer: first as Held | Error, reads: 0, learned: [] as string[] }
   const credential = new HeldCredential({

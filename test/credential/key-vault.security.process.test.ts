@@ -127,7 +127,7 @@ it.each([
   expect(UserSecretName.safeParse(aSecretName()).success).toBe(true)
 })
 
-/** What somebody with AgentHost's own token, and all the time in the world, gets of the vault. */
+/** Everything that an attacker with AgentHost's token can read from the vault. */
 async function askVault({ vault, authority }: Azure, path: string, token: string) {
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number; body: unknown }>()
   const options = {

@@ -7,7 +7,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** Imports that are carried out when a module loads: neither types alone, nor `import()`. */
 const STATIC = /^(?:import|export)\s+(?!type\b)[^'";]*?from\s*['"]([^'"]+)['"]/gm
 
-/** What a module loads, and what that loads. */
+/** The modules that a module loads, directly and indirectly. */
 function loadedBy(file: string, seen = new Map<string, string[]>()): Map<string, string[]> {
   if (seen.has(file)) return seen
   const specifiers = [...readFileSync(file, 'utf8').matchAll(STATIC)].map(([, specifier = '']) => specifier)

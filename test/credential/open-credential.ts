@@ -14,7 +14,7 @@ export interface OpenOptions {
   readonly now?: () => number
 }
 
-/** Opens a run's credential as AgentHost does, and keeps what it said meanwhile. */
+/** Opens a run's credential as AgentHost does, and keeps its log. */
 export function openCredential({ settings }: Pick<Azure, 'settings'>, options: OpenOptions = {}) {
   const values: string[] = []
   const said: string[] = []

@@ -137,8 +137,8 @@ describe.skipIf(!existsSync(BASH))('a real shell', () => {
   afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }))
 
   /**
-   * Runs a script and kills what it leaves behind: if a here-document consumes the `break` of a loop, the loop
-   * never ends. Processes that left the process group are limited to two seconds of CPU time.
+   * Runs a script and kills its remaining processes. If a here-document consumes the `break` of a loop, the loop never
+   * ends. Processes that left the process group are limited to two seconds of CPU time.
    */
   async function run(text: string, shell = BASH): Promise<void> {
     const limited = ['-c', 'ulimit -t 2; exec "$2" -c "$1"', 'limited', text, shell]

@@ -21,7 +21,7 @@ export interface Tarball {
   readonly files: readonly string[]
 }
 
-/** Packs the project as `npm pack` does for anybody. */
+/** Packs the project with `npm pack`. */
 export async function packInto(folder: string): Promise<Tarball> {
   const stdout = await npm(['pack', '--json', '--pack-destination', folder], ROOT)
   const [packed] = JSON.parse(stdout.slice(stdout.indexOf('[\n'))) as [

@@ -31,14 +31,14 @@ const ceiling = fc
 const isUnder = (inner: string, outer: string) =>
   outer === '/' || inner === outer || inner.startsWith(`${outer}/`)
 
-/** Whether each budget is at most that of the ceiling. */
+/** Whether each budget is at most the budget of the ceiling. */
 const isWithin = ({ budgets }: SandboxSettings, top: SandboxSettings): boolean =>
   (['steps', 'tokens'] as const).every(
     (kind) =>
       (budgets?.[kind] ?? Number.POSITIVE_INFINITY) <= (top.budgets?.[kind] ?? Number.POSITIVE_INFINITY),
   )
 
-/** Whether the settings have what was wished. Lists are not compared here. */
+/** Whether the settings have the requested values. Lists are not compared here. */
 function isGranted(field: keyof SandboxSettings, wish: unknown, got: SandboxSettings): boolean {
   if (field === 'destructive_command_patterns' || field === 'allowed_repository_roots') return true
   if (field !== 'budgets') return got[field] === wish

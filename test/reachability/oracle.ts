@@ -40,8 +40,8 @@ export interface OracleWorld {
 }
 
 /**
- * The documentation of NetworkPolicy word by word, as slowly and plainly as it can be said, with ranges that select no
- * pods: what the evaluator is compared with.
+ * The documentation of NetworkPolicy as simple, slow code, and ranges that select no pods. The evaluator is compared
+ * with it.
  */
 export function oracle(world: OracleWorld, { source, target, packet }: Connection): boolean {
   if (source === target) return true

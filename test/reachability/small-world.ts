@@ -4,7 +4,7 @@ import type { ClusterFacts, Evaluator, PodFacts, Probe } from '../../reachabilit
 
 type Spec = Readonly<Record<string, unknown>>
 
-/** A NetworkPolicy; a namespace other than `a` is said. */
+/** A NetworkPolicy in the namespace `a`, unless another one is given. */
 export const aNetworkPolicy = (spec: Spec, { name = 'np', namespace = 'a' } = {}): KubeObject => ({
   apiVersion: 'networking.k8s.io/v1',
   kind: 'NetworkPolicy',

@@ -17,7 +17,7 @@ export async function seal(folder: string, home: string): Promise<void> {
   await writeFile(join(folder, 'seal'), folderSeal(numbers, await readFile(keyFile)), OWN)
 }
 
-/** The state folder of an earlier version in a project, with the project's settings beside it; returns its path. */
+/** Creates the state folder of an earlier version in a project, and the project's settings. Returns its path. */
 export async function makeEarlierState(project: string, home: string): Promise<string> {
   const state = join(project, '.agentweaver')
   await mkdir(join(state, 'keys'), { recursive: true, mode: 0o700 })

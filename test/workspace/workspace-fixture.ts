@@ -11,7 +11,7 @@ export const SECRET = 'what lies outside'
 export interface WorkspaceFixture {
   readonly workspace: WorkspaceEngine
   readonly root: string
-  /** A folder beside the root that contains `secret.txt`. */
+  /** A folder outside the root that contains `secret.txt`. */
   readonly outside: string
   readonly perform: (operation: FileOperationInput, content?: string) => Promise<FileResult>
   /** The error code of the operation, or `ok`. */
@@ -19,7 +19,7 @@ export interface WorkspaceFixture {
   readonly readText: (path: string) => Promise<string>
 }
 
-/** An open, empty workspace beside a folder that must not be reached. Deleted after the test. */
+/** An open, empty workspace, with a folder outside it that must not be reached. Deleted after the test. */
 export async function aWorkspace(engine?: PathEngine['name']): Promise<WorkspaceFixture> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'workspace-')))
   const [root, outside] = [join(folder, 'root'), join(folder, 'outside')]

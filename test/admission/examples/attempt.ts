@@ -2,7 +2,7 @@ import type { KubeObject, ResourcePath } from '../../../devcluster/client/kube-o
 import { pathOf, urlOf } from '../../../devcluster/client/kube-object.ts'
 import type { Actor, AdmissionSpace } from '../space.ts'
 
-/** One request of somebody, which changes nothing: the API server goes all the way to admission and then stops. */
+/** One dry-run request: the API server processes it up to admission and changes nothing. */
 export interface Attempt {
   readonly by: Actor
   readonly method: 'POST' | 'PUT' | 'PATCH' | 'DELETE'

@@ -110,7 +110,7 @@ function toolbox(repository: string) {
   }
 }
 
-/** A container that stands beside the two: an init container, or one of a person who debugs. */
+/** A third container: an init container, or an ephemeral container for debugging. */
 export function anotherContainer(space: AdmissionSpace, name: string) {
   return {
     name,

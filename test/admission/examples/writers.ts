@@ -46,7 +46,7 @@ export function aStrictPool(
   return anObject(space, { apiVersion: EXTENSIONS, kind: 'SandboxWarmPool', name, spec })
 }
 
-/** Of a class that nobody provides: it never gets a disk. */
+/** A storage class without a provisioner, so the claim never gets a disk. */
 export function aVolumeClaim(space: AdmissionSpace, name: string): KubeObject {
   const resources = { requests: { storage: '1Mi' } }
   const spec = { accessModes: ['ReadWriteOnce'], resources, storageClassName: 'nobodys' }

@@ -3,7 +3,7 @@ import type { Attempt } from '../attempt.ts'
 import { OLD } from '../writers.ts'
 
 export type Try = (space: AdmissionSpace) => Attempt
-/** What somebody might try, and the rule that stands there; where several do, whichever answers first. */
+/** An attack, and the rule that rejects it. If several rules do, the one that the API server reports first. */
 export type Attacks = Readonly<Record<string, readonly [rule: string | readonly string[], attempt: Try]>>
 
 export const EXTENSIONS = 'extensions.agents.x-k8s.io/v1beta1'

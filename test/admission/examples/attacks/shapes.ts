@@ -18,7 +18,7 @@ const debug =
       spec: { ephemeralContainers: [{ ...aDebugContainer(space), ...change }] },
     })
 
-/** Weak sandboxes by other doors than those of the rules' own examples. */
+/** Weak sandboxes that use other fields than the examples of the rules. */
 export const SHAPE_ATTACKS: Attacks = {
   'a privileged init container': [
     'container-privileged',
