@@ -1,5 +1,18 @@
+import type { ExecResult } from '../../contracts/exec.ts'
 import type { FileErrorCode, FileOperation, FileResult } from '../../contracts/files.ts'
 import type { FileAnswer } from '../../contracts/toolbox.ts'
+
+/** The result of a command that succeeded. */
+export const EXITED: ExecResult = {
+  exitCode: 0,
+  signal: null,
+  timedOut: false,
+  outputTruncated: false,
+  stdoutBytes: 6,
+  stderrBytes: 0,
+  reason: 'exit',
+  durationMs: 1,
+}
 
 const answer = (result: FileResult, payload: Uint8Array = new Uint8Array()): FileAnswer => ({
   result,

@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto'
 import { EventEmitter, on } from 'node:events'
 import { type Approval, FINAL_STATES, type Run, type Turn } from '../../contracts/api.ts'
 import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
-import type { ExecResult } from '../../contracts/exec.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import type { RunDiff } from '../../contracts/results.ts'
 import type { FileAnswer } from '../../contracts/toolbox.ts'
@@ -10,7 +9,7 @@ import type { FolderQuery, TrustFolder } from '../../contracts/trusted-folders.t
 import type { Caller, FileRequest, RunService, Subscription } from '../../runtime/api/runs/service.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { auditOf, readAudit, verifyAudit } from './memory-audit.ts'
-import { fileAnswer } from './memory-files.ts'
+import { EXITED, fileAnswer } from './memory-files.ts'
 import { aComparison, MemoryFolders } from './memory-folders.ts'
 
 type Entry = {
@@ -30,17 +29,6 @@ async function* one(bytes: Uint8Array) {
 
 const AT = '2026-01-01T00:00:00.000Z'
 const hex = () => randomUUID().replaceAll('-', '')
-
-const EXITED: ExecResult = {
-  exitCode: 0,
-  signal: null,
-  timedOut: false,
-  outputTruncated: false,
-  stdoutBytes: 6,
-  stderrBytes: 0,
-  reason: 'exit',
-  durationMs: 1,
-}
 
 /**
  * The run service without sandboxes, agents or a store: what HTTP does can be seen on its own. `calls` counts how
@@ -192,8 +180,8 @@ export class MemoryService implements RunService {
     return { id: `turn_${hex()}`, runId: id, state: 'queued' }
   }
 
-  suspend = (caller: Caller, id: string) => this.readRun(caller, id)
-  resume = (caller: Caller, id: string) => this.readRun(caller, id)
+  suspend = (caller: Caller, id: string) => this.#touch('suspend', caller, id)
+  resume = (caller: Caller, id: string) => this.#touch('resume', caller, id)
 
   async cancel(caller: Caller, id: string) {
     this.#begin('cancel')
@@ -307,6 +295,11 @@ export class MemoryService implements RunService {
 
   async metrics() {
     return '# TYPE agentweaver_runs gauge\nagentweaver_runs 0\n'
+  }
+
+  async #touch(name: string, caller: Caller, id: string) {
+    this.#begin(name)
+    return this.#visible(caller, id).run
   }
 
   #begin(name: string): void {
