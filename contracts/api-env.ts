@@ -96,6 +96,8 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_LOCAL_WARM: z.coerce.number().int().min(0).max(16).default(1),
   AGENTWEAVER_MAX_RUNS: count(16),
   AGENTWEAVER_MAX_RUNS_PER_OWNER: count(8),
+  /** Runs of one owner that wait without a sandbox. An owner with more cannot start a run. */
+  AGENTWEAVER_MAX_SUSPENDED_PER_OWNER: count(100),
   AGENTWEAVER_RATE_LIMIT_PER_MINUTE: count(1200),
   /** Limits of open event streams: per API key, and in the whole process. */
   AGENTWEAVER_MAX_STREAMS_PER_KEY: count(100),

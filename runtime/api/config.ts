@@ -65,6 +65,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     limits: {
       maxRuns: env.AGENTWEAVER_MAX_RUNS,
       maxRunsPerOwner: env.AGENTWEAVER_MAX_RUNS_PER_OWNER,
+      maxSuspendedPerOwner: env.AGENTWEAVER_MAX_SUSPENDED_PER_OWNER,
       approvalTtlMs: seconds(env.AGENTWEAVER_APPROVAL_TTL_SECONDS),
       suspendAfterMs: suspendAfterMs(env),
       suspendedRetentionMs: seconds(env.AGENTWEAVER_SUSPENDED_RETENTION_SECONDS),

@@ -21,6 +21,7 @@ const LIMITS: RunLimits = {
   runTimeoutMs: 4 * HOUR_MS,
   uploadTimeoutMs: HOUR_MS,
   suspendAfterMs: undefined,
+  maxSuspendedPerOwner: 100,
   suspendedRetentionMs: 1_000_000,
 }
 

@@ -9,6 +9,7 @@ import { CapacityQueue } from '../../runtime/api/runs/queue/capacity-queue.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { openStore } from '../../runtime/store/open-store.ts'
+import type { RunRow } from '../../runtime/store/store.ts'
 import { until } from '../helpers/until.ts'
 import { aRun } from '../store/rows.ts'
 
@@ -18,7 +19,10 @@ const FULL = 'exceeded quota: q, requested: pods=1, used: pods=5, limited: pods=
 async function aRunWithout(
   refusals: readonly ErrorCode[],
   before: (queue: CapacityQueue) => unknown = () => undefined,
-  { onClaim = () => undefined }: { readonly onClaim?: (attempt: number) => unknown } = {},
+  {
+    onClaim = () => undefined,
+    over = {},
+  }: { readonly onClaim?: (attempt: number) => unknown; readonly over?: Partial<RunRow> } = {},
 ) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-capacity-'))
   const store = await openStore({ kind: 'sqlite', file: join(folder, 'store.db') }, { log: silentLog })
@@ -55,7 +59,7 @@ async function aRunWithout(
     capacityWait: { ...CAPACITY_WAIT, firstPauseMs: 1, longestPauseMs: 20 },
   } as unknown as RunDeps & { capacity: Capacity }
   const stop = new AbortController()
-  const launching = launchWhenRoom(deps, run, stop.signal)
+  const launching = launchWhenRoom(deps, { ...run, ...over }, stop.signal)
   launching.catch(() => undefined)
   return { store, run, launching, capacity, claimed, collected, stop }
 }
@@ -104,6 +108,20 @@ it('retries at once if capacity was freed during the failed attempt', async () =
 
   expect(claimed).toHaveLength(2)
   stop.abort(new SandboxError('run_ended', 'the run ended'))
+})
+
+it('waits on after ten attempts if the run has work to lose', async () => {
+  const { claimed, launching, capacity, stop } = await aRunWithout([], undefined, {
+    over: { checkpoint: { sequence: 1 } },
+  })
+
+  await until('the eleventh attempt', async () => {
+    capacity.noteRoom()
+    return claimed.length > CAPACITY_WAIT.attempts
+  })
+  stop.abort(new SandboxError('run_ended', 'the run ended'))
+
+  await expect(launching).rejects.toMatchObject({ code: 'run_ended' })
 })
 
 it('ends with its run while it waits', async () => {

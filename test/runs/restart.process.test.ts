@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlink
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
+import type { PlanStep } from '../../contracts/agents.ts'
 import type { StartRunInput } from '../../contracts/api.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
 import { until } from '../helpers/until.ts'
@@ -79,4 +80,38 @@ it('continues a run of a service that was killed, with every event that a client
   second.child.kill('SIGTERM')
   await once(second.child, 'exit')
   expect(readdirSync(join(folder, 'tmp'))).toEqual([])
+})
+
+it('suspends a run that waits when the service is stopped, and continues it after the next start', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'aw-restart-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const workspace = join(folder, 'workspace')
+  for (const name of ['workspace', 'tmp']) mkdirSync(join(folder, name))
+  const first = await startServer(folder)
+  const start = (steps: PlanStep[]) =>
+    first.client.startRun({
+      task: 'work over a stop of the service',
+      workspace: { kind: 'path', path: workspace },
+      agent: { kind: 'scripted', plan: { turns: [steps] } },
+    })
+  const asks = await start([shell('mkdir build && rm -rf build && echo removed >> log.txt')])
+  const works = await start([shell('[ -e again ] && exit 0; touch again; sleep 300')])
+  await until('one run waits', async () => (await first.client.readRun(asks.id)).state === 'waiting')
+  await until('the other works', () => existsSync(join(workspace, 'again')))
+  first.child.kill('SIGTERM')
+  await once(first.child, 'exit')
+
+  const second = await startServer(folder)
+  const suspended = await second.client.readRun(asks.id)
+  const { items } = await second.client.listApprovals(asks.id)
+  await second.client.approveShell(asks.id, { requestId: items[0]?.requestId ?? '', scope: 'once' })
+  for (const { id } of [asks, works])
+    await until('the run has ended', async () => (await second.client.readRun(id)).endedAt !== undefined)
+
+  expect(suspended).toMatchObject({ state: 'suspended', waiting: { for: 'approval' }, generation: 1 })
+  expect(readFileSync(join(workspace, 'log.txt'), 'utf8')).toBe('removed\n')
+  expect(await second.client.readRun(asks.id)).toMatchObject({ state: 'succeeded', generation: 2 })
+  expect(await second.client.readRun(works.id)).toMatchObject({ state: 'succeeded', generation: 2 })
+  second.child.kill('SIGTERM')
+  await once(second.child, 'exit')
 })

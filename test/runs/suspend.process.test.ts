@@ -189,6 +189,57 @@ describe('during and right after a suspension', () => {
   )
 })
 
+describe('with all places of the service taken', () => {
+  /** A suspended run, and another one in the only place. */
+  async function twoRuns() {
+    const { service, store, aWorkspace } = await aService({ AGENTWEAVER_MAX_RUNS: '1' })
+    const { id } = await service.startRun(alice, aRun(aWorkspace(), STEPS))
+    await until('the run waits', () => isIn(service, id, 'waiting'))
+    await service.suspend(alice, id)
+    const other = await service.startRun(alice, aRun(aWorkspace('other'), [{ kind: 'wait', ms: 600_000 }]))
+    await until('the other run works', () => isIn(service, other.id, 'running'))
+    const [approval] = await store.listApprovals(id)
+    await service.decideShell(alice, id, {
+      outcome: 'approved',
+      requestId: approval?.requestId,
+      scope: 'once',
+    })
+    return { service, id, other: other.id }
+  }
+
+  it('a run that continues waits for a place', async () => {
+    const { service, id, other } = await twoRuns()
+    expect(await service.readRun(alice, id)).toMatchObject({ state: 'queued', generation: 1 })
+
+    await service.cancel(alice, other)
+
+    expect(dataOf(await follow(service, id), 'done')).toEqual([{ state: 'succeeded' }])
+  })
+
+  it('a run that waits for a place can be cancelled', async () => {
+    const { service, id, other } = await twoRuns()
+
+    expect((await service.cancel(alice, id)).state).toBe('cancelled')
+    expect((await service.readRun(alice, other)).state).toBe('running')
+    await service.cancel(alice, other)
+  })
+})
+
+it('starts no further run of an owner who has the permitted number of suspended runs', async () => {
+  const { service, aWorkspace } = await aService({ AGENTWEAVER_MAX_SUSPENDED_PER_OWNER: '1' })
+  const { id } = await service.startRun(alice, aRun(aWorkspace(), STEPS))
+  await until('the run waits', () => isIn(service, id, 'waiting'))
+  await service.suspend(alice, id)
+
+  await expect(service.startRun(alice, aRun(aWorkspace(), STEPS))).rejects.toMatchObject({
+    code: 'too_many_runs',
+    message: expect.stringContaining('resume or cancel'),
+  })
+  await service.cancel(alice, id)
+  const next = await service.startRun(alice, aRun(aWorkspace(), STEPS))
+  await service.cancel(alice, next.id)
+})
+
 it('waits as before if it cannot be saved', async () => {
   const { service, store, config, aWorkspace } = await aService()
   const { id } = await service.startRun(alice, aRun(aWorkspace(), STEPS))

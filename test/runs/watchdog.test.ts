@@ -11,6 +11,7 @@ const LIMITS = {
   runTimeoutMs: HOUR_MS,
   uploadTimeoutMs: HOUR_MS,
   suspendAfterMs: undefined,
+  maxSuspendedPerOwner: 100,
   suspendedRetentionMs: 1_000_000,
 }
 

@@ -30,6 +30,7 @@ export type ControlGovernance = {
 export type RunLimits = {
   readonly maxRuns: number
   readonly maxRunsPerOwner: number
+  readonly maxSuspendedPerOwner: number
   readonly approvalTtlMs: number
   readonly idleTimeoutMs: number
   /** A run that waits this long is suspended; undefined: only on request. */

@@ -31,18 +31,19 @@ export const titleOf = (event: StateEvent) =>
 
 const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
 
-/** The state machine as a Markdown table: one row for each state, one column for each event. */
+/** The state machine as a Markdown table: one row for each state, with the events that can happen in it. */
 export function stateTable(): string {
-  const lines = RunState.options.map((state) =>
-    row([
-      `\`${state}\``,
-      ...EVENTS.map((event) => {
-        const following = next(state, event)
-        return following.kind === 'moved' ? `\`${following.state}\`` : '–'
-      }),
-    ]),
-  )
-  return [row(['state', ...EVENTS.map(titleOf)]), row(['---', ...EVENTS.map(() => '---')]), ...lines].join(
-    '\n',
-  )
+  const lines = RunState.options.map((state) => {
+    const moves = EVENTS.filter(({ kind }) => kind !== 'ended').flatMap((event) => {
+      const following = next(state, event)
+      return following.kind === 'moved' ? [`${titleOf(event)} → \`${following.state}\``] : []
+    })
+    const ends = EVENTS.filter(({ kind }) => kind === 'ended').flatMap((event) => {
+      const following = next(state, event)
+      return following.kind === 'moved' ? [`\`${following.state}\``] : []
+    })
+    if (ends.length > 0) moves.push(`ended → ${ends.join(', ')}`)
+    return row([`\`${state}\``, moves.join('; ') || 'none'])
+  })
+  return [row(['state', 'event → next state']), row(['---', '---']), ...lines].join('\n')
 }

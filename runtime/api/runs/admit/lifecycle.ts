@@ -120,10 +120,8 @@ export class Lifecycle {
     const { deps } = this.#parts
     const run = await requireRun(deps.store, caller, id)
     if (isFinal(run)) throw new SandboxError('run_ended', `run ${id} has ended (${run.state})`)
-    for (let waited = 0; waited < CANCEL_ANSWER_MS; waited += LOOK_AGAIN_MS) {
+    for (const signal = withTimeout(SUSPEND_ANSWER_MS); !signal.aborted; await delay(LOOK_AGAIN_MS))
       if ((await deps.store.readRun(id))?.state !== 'suspending') break
-      await delay(LOOK_AGAIN_MS)
-    }
     await deps.store.transaction(async (tx) => {
       const current = await tx.readRun(id)
       if (current?.state === 'suspended') await requestResumption(tx, current, deps.holder.id)
@@ -174,13 +172,11 @@ export class Lifecycle {
   async #endUndriven({ id }: RunRow, ending: Ending): Promise<void> {
     const { deps, active, uploads, finishParts } = this.#parts
     if (await endSuspended(deps, finishParts, { id, ending })) return
-    {
-      uploads.forget(id)
-      active.giveUp(id)
-      const isWaiting = ({ state }: RunRow) => !deps.provider.shared || state === 'waiting_upload'
-      await finishRun(deps, finishParts, { runId: id, ending, onlyIf: isWaiting })
-      await this.#askToEnd(id, ending)
-    }
+    uploads.forget(id)
+    active.giveUp(id)
+    const isWaiting = ({ state }: RunRow) => !deps.provider.shared || state === 'waiting_upload'
+    await finishRun(deps, finishParts, { runId: id, ending, onlyIf: isWaiting })
+    await this.#askToEnd(id, ending)
   }
 
   /** Asks the process that drives the run, now or soon, to end it. */

@@ -2,6 +2,7 @@ import type { RequestedAgent } from '../../../../contracts/agents.ts'
 import type { CreateSandbox, Run, StartRun, WorkspaceSource } from '../../../../contracts/api.ts'
 import type { SandboxSettings, SandboxSettingsPatch } from '../../../../contracts/policy.ts'
 import { resolveAgent } from '../../../agents/registry.ts'
+import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { NewRun, RunRow, Transaction } from '../../../store/store.ts'
 import type { RunDeps, RunLimits } from '../deps.ts'
@@ -127,6 +128,18 @@ function settledSettings({ agent, request }: Wanted, settings: SandboxSettings):
   return { ...settings, require_outcome: settings.require_outcome === true || isWanted }
 }
 
+/** A suspended run costs no process, but its checkpoint is kept. */
+async function admitBesideSuspended(
+  tx: Transaction,
+  owner: string,
+  { maxSuspendedPerOwner: limit }: RunLimits,
+): Promise<void> {
+  const suspended = await tx.countRuns({ states: ['suspended'], owner })
+  if (suspended < limit) return
+  const message = `you have ${suspended} suspended runs, the limit is ${limit}; resume or cancel some of them first`
+  throw new SandboxError('too_many_runs', message)
+}
+
 type Insertion = { readonly caller: Caller; readonly wanted: Wanted; readonly prepared: Prepared }
 
 /** Writes a run with its settings, its first turn and its first events, in one commit. */
@@ -134,6 +147,7 @@ async function insert({ run: deps }: StartDeps, { caller, wanted, prepared }: In
   const { run, policy, source } = prepared
   return deps.store.transaction(async (tx) => {
     if (deps.provider.shared) await admitAmongAll(tx, run.owner, deps.limits)
+    await admitBesideSuspended(tx, run.owner, deps.limits)
     const at = deps.clock().toISOString()
     const { patch, notices } = await settleSettings(tx, source, { owner: run.owner, at })
     const settings = settledSettings(wanted, settingsOfRun(policy, patch, requestedSettings(wanted.request)))

@@ -1,4 +1,5 @@
 import { bestEffort } from '../../../kit/best-effort.ts'
+import { unlessAborted } from '../../../kit/deadline.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import type { Log } from '../../../kit/log.ts'
 import { present } from '../../../kit/present.ts'
@@ -12,7 +13,7 @@ import { type Committed, ForgedEvent } from '../ingest/commit-batch.ts'
 import { MAX_EVENT_CHARACTERS } from '../ingest/event-weight.ts'
 import { Relay } from '../ingest/relay.ts'
 import { causeOf, lossOf } from '../launch/sandbox-loss.ts'
-import type { ActiveRunParts } from './active-run-parts.ts'
+import type { ActiveRunParts, Begin } from './active-run-parts.ts'
 import { activeTimeOf } from './active-time.ts'
 import { beginRun } from './begin-run.ts'
 import { Departure, probe, type Serving } from './departure.ts'
@@ -37,8 +38,7 @@ import { type Alarms, createWatchdog } from './watchdog.ts'
 
 /**
  * Drives one run from its sandbox to its end, or until it continues without this sandbox. A run ends once, with the
- * first reason that is given. A driver continues a run that another process drove from its stored position, and leaves
- * a run alone that it may no longer drive.
+ * first reason that is given. A run that another process drove is continued from its stored position.
  */
 export class ActiveRun {
   readonly run: RunRow
@@ -71,8 +71,7 @@ export class ActiveRun {
   readonly #carried: Set<string>
   readonly #endSpent = (budget?: SpentBudget) => budget && this.end(budgetExceeded(budget))
 
-  /** `after` settles when this process has stopped driving the run before. */
-  constructor(given: RunDeps, parts: ActiveRunParts, { run, after }: { run: RunRow; after?: Promise<void> }) {
+  constructor(given: RunDeps, parts: ActiveRunParts, { run, after, place }: Begin) {
     this.run = run
     this.#suspendAskedAt = run.suspendAskedAt
     this.#carried = new Set(run.carriedCalls)
@@ -100,7 +99,8 @@ export class ActiveRun {
       this.#alarms(),
     )
     const unfollow = followOthers(deps, run.id, () => this.#hearOthers())
-    this.finished = (after ?? Promise.resolve())
+    this.finished = Promise.resolve(after)
+      .then(() => place && unlessAborted(place, this.#interrupted.signal).catch(() => undefined))
       .then(() => this.#drive())
       .catch((error) => this.#log.error('the run could not be finished', { error }))
       .finally(unfollow)
@@ -139,7 +139,7 @@ export class ActiveRun {
   }
 
   /** Resolves when the sandbox serves. Rejects with `run_ended` if it never will. */
-  get serving(): Promise<Serving> {
+  get serving() {
     return this.#ready.promise
   }
 
@@ -375,8 +375,7 @@ export class ActiveRun {
 
   /** A checkpoint follows every turn; then the run ends, unless there is or may be more to do. */
   async #onTurnEnded(turn: TurnRow, end: TurnEnded): Promise<void> {
-    const { serving } = this
-    await this.#departure.save(await serving)
+    await this.#departure.save(await this.serving)
     const ending = await endingAfterTurn(this.#deps, this.run, { turn, end })
     if (ending?.state === 'failed') await this.#fail(new SandboxError(ending.code, ending.message))
     else if (ending) this.end(ending)

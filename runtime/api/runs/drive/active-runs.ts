@@ -1,4 +1,5 @@
 import { SandboxError } from '../../../kit/errors.ts'
+import { present } from '../../../kit/present.ts'
 import type { RunRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import { ActiveRun } from './active-run.ts'
@@ -26,6 +27,8 @@ export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts) {
 
   function freePlace(id: string): void {
     places.delete(id)
+    const unneeded = waiting.findIndex(({ run }) => run.id === id)
+    if (unneeded >= 0) waiting.splice(unneeded, 1)
     const next = places.size < limits.maxRuns ? waiting.shift() : undefined
     if (!next) return
     places.set(next.run.id, next.run.owner)
@@ -64,8 +67,7 @@ export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts) {
       if (known?.hasLeft && !known.isAbandoned) known.successor = run
       if (known && !known.isAbandoned) return known
       const place = deps.provider.shared ? undefined : takePlace(run)
-      const after = Promise.all([known?.finished, place]).then(() => undefined)
-      const driven = new ActiveRun(deps, parts, { run, ...((known ?? place) && { after }) })
+      const driven = new ActiveRun(deps, parts, { run, ...present({ after: known?.finished, place }) })
       active.set(run.id, driven)
       void driven.finished.finally(() => {
         if (active.get(run.id) !== driven) return

@@ -31,6 +31,8 @@ export async function requeueLost(
   return whileHeld(store, run, async (tx, current) => {
     attempts += 1
     if (attempts > 1 && isRequeued(current.state)) return current.state
+    // It had no sandbox that could be lost.
+    if (isWaitingForSandbox(current)) return 'queued'
     if (!isResumable(current)) return undefined
     const acted = await callsThatActed(tx, current, new Set(known.map(({ callId }) => callId)))
     if (!isKept(current) && acted.length > 0) return undefined
@@ -88,6 +90,9 @@ async function requeue(
 
 /** Whether anything of the work outlives the sandbox. */
 const isKept = ({ checkpoint, workspace }: RunRow) => checkpoint !== undefined || workspace.kind === 'path'
+
+const isWaitingForSandbox = ({ kind, state, ending }: RunRow) =>
+  kind === 'agent' && ending === undefined && (state === 'queued' || state === 'pending_capacity')
 
 const isRequeued = (state: RunRow['state']) => state === 'queued' || state === 'suspended'
 

@@ -71,6 +71,26 @@ export class Gate {
     return answer
   }
 
+  /**
+   * Judges a call again that waited in an earlier sandbox, because this sandbox may isolate less. Undefined if the policy
+   * still permits it; then the decision of the person stands.
+   */
+  async refuseCarried(
+    tx: Transaction,
+    run: RunRow,
+    { call, approval }: { readonly call: CallEvent; readonly approval: ApprovalRow },
+  ): Promise<GateAnswer | undefined> {
+    const { callId, tool } = call
+    const asked = { tool, arguments: call.request }
+    const judged = this.#governance.decide(asked, run.sandbox?.isolation ?? NO_SANDBOX)
+    if (judged.verdict !== 'deny') return undefined
+    const reason = judged.reasons[0] ?? 'the policy refuses it'
+    const decision = { callId, outcome: 'policyDenied', reason } as const
+    await tx.changeCall(run.id, callId, { state: 'refused', decision })
+    await tx.decideApproval(approval.requestId, { state: 'superseded', reason })
+    return { events: [{ type: 'tool.denied', data: { callId, tool, by: 'policy', reason } }], decision }
+  }
+
   async #answer(tx: Transaction, judged: Judged): Promise<GateAnswer> {
     const { call, decision } = judged
     const { callId, tool } = call

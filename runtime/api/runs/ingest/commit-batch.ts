@@ -252,8 +252,10 @@ export class BatchCommitter {
     carried.delete(call.callId)
     this.#requests.set(call.callId, { tool: call.tool, arguments: call.request })
     if (call.verdict === 'deny') return
-    committed.decisions.push(CallDecision.parse(known.decision))
-    if (approval.state === 'pending') committed.approvals.push(approval)
+    const refusal = await this.#gate.refuseCarried(tx, run, { call, approval })
+    if (refusal) work.events.push(...refusal.events.map((event) => ({ event })))
+    committed.decisions.push(refusal?.decision ?? CallDecision.parse(known.decision))
+    if (!refusal && approval.state === 'pending') committed.approvals.push(approval)
   }
 
   async #onTurnEnded(work: Work, ended: EventData<'turn.ended'>): Promise<void> {

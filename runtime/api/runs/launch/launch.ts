@@ -203,7 +203,7 @@ async function prefaceFor(store: Store, run: RunRow): Promise<string> {
 async function firstTurn(tx: Transaction, run: RunRow, preface: string): Promise<TurnRow | undefined> {
   const [sent] = await tx.listTurns(run.id, ['sent'])
   if (sent && isContinued(run, sent)) return sent
-  if (sent) return { ...sent, sentPrompt: `${preface}\n\n${sent.prompt}` }
+  if (sent) return preface === '' ? sent : { ...sent, sentPrompt: `${preface}\n\n${sent.prompt}` }
   return (await tx.listTurns(run.id, ['queued']))[0]
 }
 

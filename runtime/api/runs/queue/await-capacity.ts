@@ -26,7 +26,7 @@ type Waiting = RunDeps & { readonly capacity: Capacity; readonly capacityWait?: 
 
 /**
  * Launches a run, and waits if the cluster has no room for it. Each wait is an event. Runs are served in order and
- * fairly between owners. After the last attempt the run fails with `capacity_unavailable`.
+ * fairly between owners. After the last attempt a new run fails with `capacity_unavailable`; a run with a checkpoint waits on.
  */
 export async function launchWhenRoom(
   deps: Waiting,
@@ -48,7 +48,7 @@ async function tryUntilRoom(
   let lack: SandboxError | undefined = queue.length > 0 ? OTHERS_WAIT : undefined
   for (let attempt = 0; ; ) {
     if (lack) {
-      if (attempt === wait.attempts) throw givenUp(lack, attempt)
+      if (attempt === attemptsOf(run, wait)) throw givenUp(lack, attempt)
       attempt += 1
       current = await recordWait(deps, run, { attempt, lack: lackIn(lack.message), retryMs: wait.retryMs })
       const atLeastMs = Math.min(wait.firstPauseMs * 2 ** (attempt - 1), wait.longestPauseMs)
@@ -60,6 +60,10 @@ async function tryUntilRoom(
     lack = launched
   }
 }
+
+/** A run that continues has work to lose: it waits until there is room. */
+const attemptsOf = ({ checkpoint }: RunRow, { attempts }: Wait) =>
+  checkpoint ? Number.POSITIVE_INFINITY : attempts
 
 const OTHERS_WAIT = new SandboxError('capacity_unavailable', 'other runs wait for a sandbox')
 

@@ -34,16 +34,14 @@ export function watchSuspendedRuns(deps: RunDeps, parts: Parts): { stop(): Promi
   return repeat(round, EVERY_MS)
 }
 
-async function expireApprovals(
-  { store, clock, holder }: RunDeps,
-  { approvals, active }: Parts,
-): Promise<void> {
+/** The run of an expired approval is queued, and launched by this process. */
+async function expireApprovals({ store, clock, log }: RunDeps, { approvals }: Parts): Promise<void> {
   for (const { runId, requestId } of await store.listExpiredApprovals(clock().toISOString())) {
     // A driver expires the approvals of its run by itself.
     if ((await store.readRun(runId))?.state !== 'suspended') continue
-    await approvals.expire(runId, requestId)
-    const run = await store.readRun(runId)
-    if (run?.state === 'queued' && run.holder === holder.id) active.launch(run)
+    await bestEffort(log, `expire the request ${requestId}`, async () => {
+      await approvals.expire(runId, requestId)
+    })
   }
 }
 
