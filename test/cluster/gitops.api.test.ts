@@ -164,6 +164,27 @@ describe.skipIf(noNodes !== undefined)(
       await nothingLeft()
     })
 
+    it('is suspended through another replica, and continues through it, with the first replica gone', async () => {
+      await api.waitForPools()
+      const [a, b] = await twoReplicas()
+      const { id } = await startRun(a.client, [
+        [shell('mkdir build; echo kept > notes'), shell('rm -rf build && cat notes')],
+      ])
+      await untilEvent(b.client, id, 'shell.approval_required')
+
+      const suspended = await b.client.suspend(id)
+      await nothingLeft()
+      await api.rig.client.delete(podPath(a.name))
+      const { items } = await b.client.listApprovals(id)
+      await b.client.approveShell(id, { requestId: items[0]?.requestId ?? '', scope: 'once' })
+      const events = await follow(b.client, id)
+
+      expect(suspended.state).toBe('suspended')
+      expect(outputOf(events), told(events)).toBe('kept\n')
+      expect(dataOf(events, 'run.resumed')).toEqual([{ generation: 2 }])
+      await nothingLeft()
+    })
+
     it('serves commands and files of a sandbox of one replica through the other', async () => {
       await api.waitForPools()
       const [a, b] = await twoReplicas()

@@ -2,6 +2,7 @@ import { expect, inject, it } from 'vitest'
 import type { PlanStep } from '../../contracts/agents.ts'
 import { CLAIM } from '../../contracts/claim.ts'
 import type { RunEvent } from '../../contracts/events.ts'
+import { until } from '../helpers/until.ts'
 import { createAuditLog } from './helpers/audit-log.ts'
 import { describeWith, type Feature } from './helpers/features.ts'
 import { useServiceSpace } from './helpers/service-space.ts'
@@ -91,6 +92,29 @@ for (const [name, feature, runtimeClass, form] of RUNTIMES) {
 
       expect(dataOf(events, 'shell.approved')).toHaveLength(1)
       expect(outputOf(events)).toBe('removed\n')
+    })
+
+    it('gives its pod back while it waits for an approval, and continues in another one with its files', async () => {
+      await space.waitForPool('agent')
+      const { id } = await startRun([
+        shell('mkdir build; echo kept > notes.txt'),
+        shell('rm -rf build && cat notes.txt'),
+      ])
+      await until('the run waits', async () => (await space.client().readRun(id)).state === 'waiting', RUN_MS)
+
+      const suspended = await space.client().suspend(id)
+      await space.nothingLeft()
+      const { items } = await space.client().listApprovals(id)
+      await space.client().approveShell(id, { requestId: items[0]?.requestId ?? '', scope: 'once' })
+      const events = await follow(id)
+
+      expect(suspended).toMatchObject({ state: 'suspended', waiting: { for: 'approval' } })
+      expect(dataOf(events, 'run.resumed')).toEqual([{ generation: 2 }])
+      expect(outputOf(events)).toBe('kept\n')
+      expect(dataOf(events, 'shell.approval_required')).toHaveLength(1)
+      const pods = dataOf(events, 'sandbox.execution_pod.bound').map(({ podUid }) => podUid)
+      expect(new Set(pods).size).toBe(2)
+      await space.nothingLeft()
     })
 
     it('continues in another pod when its pod is killed during a turn, and leaves nothing', async () => {
