@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { atRest } from '../../runtime/agent-host/session/at-rest.ts'
 
-test('returns what was read while nothing changed', async () => {
+test('returns the content if nothing changed during the read', async () => {
   expect(
     await atRest(
       () => 't1 t1.1',
@@ -10,7 +10,7 @@ test('returns what was read while nothing changed', async () => {
   ).toBe('session')
 })
 
-test('rejects what was read while a call was decided', async () => {
+test('rejects a read during which a call was decided', async () => {
   let state = 't1 t1.1'
   const read = atRest(
     () => state,

@@ -53,7 +53,7 @@ describe('a turn that waits for a decision', () => {
     ])
   })
 
-  it('continues with a scripted agent, whose later calls have ids of their own', async () => {
+  it('continues with a scripted agent, whose later calls have new ids', async () => {
     const { host } = await aWaitingTurn({ agent: SCRIPTED })
 
     const next = await aSandbox({ agent: SCRIPTED, generation: 2 }, await sessionOf(host))

@@ -22,7 +22,7 @@ const answering = async (...toolCalls: ModelToolCall[]) => {
   return { server, config: endpoint(server) }
 }
 
-describe('an answer with several calls, of which one waits when the turn is suspended', () => {
+describe('a response with several calls, one of them waiting when the turn is suspended', () => {
   it.each([
     ['first', [create, edit, read]],
     ['last', [edit, read, create]],
@@ -52,7 +52,7 @@ describe('an answer with several calls, of which one waits when the turn is susp
     expect(rejected).toEqual([])
   })
 
-  it('keeps results of calls that ended, if the turn starts anew', async () => {
+  it('keeps results of ended calls if the turn is sent again', async () => {
     const { server, config } = await answering(create, edit)
     const { sessionFiles } = await suspend(config, { waiting: ['create'], answers: { edit: ok('edited') } })
 
@@ -118,7 +118,7 @@ describe('an answer with several calls, of which one waits when the turn is susp
   })
 })
 
-describe('an answer of which two calls wait', () => {
+describe('a response with two waiting calls', () => {
   it('continues with both, in any order of the decisions', async () => {
     const { server, config } = await answering(create, edit)
     const { sessionFiles, desk: before } = await suspend(config, { waiting: ['create', 'edit'] })

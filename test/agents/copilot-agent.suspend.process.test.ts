@@ -87,7 +87,7 @@ describe('a turn of the Copilot agent that is suspended while a call waits', () 
     expect(desk.calls.map(({ callId }) => callId)).toEqual(['t1.1', 't1.g3.1'])
   })
 
-  it('tells the model that the call was denied', async () => {
+  it('reports the denial to the model', async () => {
     const server = await calling(CREATE)
     const { sessionFiles } = await suspend(endpoint(server), { waiting: ['create'] })
 
@@ -138,7 +138,7 @@ describe('a turn of the Copilot agent that is suspended while a call waits', () 
     await expect(restore(endpoint(server), forged)).rejects.toMatchObject({ code: 'configure_failed' })
   })
 
-  it('drops the open call if a turn starts anew', async () => {
+  it('drops the open call if the turn is sent again', async () => {
     const server = await calling(CREATE)
     const { sessionFiles } = await suspend(endpoint(server), { waiting: ['create'] })
 

@@ -87,7 +87,7 @@ describe('a model that makes only calls that cannot be carried out', () => {
   const UNKNOWN: ModelToolCall = { name: 'frobnicate', arguments: {} }
   const CUT: ModelToolCall = { name: 'create', arguments: '{"path": "a' }
 
-  it('ends the turn after three such answers in a row, with each call recorded', async () => {
+  it('ends the turn after three such responses in a row and records each call', async () => {
     const server = await aModel((_request, index) => ({ toolCalls: [index === 2 ? CUT : UNKNOWN] }))
     const { agent, rejected } = await anAgent(endpoint(server))
 

@@ -113,7 +113,7 @@ describe('a suspended turn of the scripted agent', () => {
     expect(streamed(next.events)).toBe('the next turn')
   })
 
-  it('repeats the interrupted step with a new id if it starts anew', async () => {
+  it('repeats the interrupted step with a new id if the turn is sent again', async () => {
     const { sessionFiles } = await suspend(config, { waiting: ['read_file'] })
 
     const { agent, desk } = await restore(config, sessionFiles, { answers: { read_file: ok('') } })

@@ -61,7 +61,7 @@ test('schemathesis gets no server error from the service', async ({ skip }) => {
   expect(await (await fetch(`${url}/healthz`)).json()).toEqual({ status: 'ok' })
 })
 
-test('schemathesis finds a server error where there is one', async ({ skip }) => {
+test('schemathesis finds a planted server error', async ({ skip }) => {
   if (tools === undefined) return skip(missing)
   const server = createServer((request, response) => {
     const isDocument = request.url === '/openapi.json'

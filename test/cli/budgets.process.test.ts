@@ -7,7 +7,7 @@ const loginTo = ({ url }: FakeService) => ({ AGENTWEAVER_URL: url, AGENTWEAVER_A
 
 const RUN = ['run', 'fix it', '--empty-workspace', '--agent', 'copilot']
 
-test('run --budget sends each limit, and rejects what is no limit', async () => {
+test('run --budget sends each limit and rejects invalid limits', async () => {
   await using service = await startFakeService()
   service.publish(queued, done('succeeded'))
   const env = loginTo(service)
@@ -24,7 +24,7 @@ test('run --budget sends each limit, and rejects what is no limit', async () => 
   expect(noNumber.stderr).toContain('kind=number')
 })
 
-test('show what a run has used, with its limits', async () => {
+test('show prints the use of a run with its limits', async () => {
   await using service = await startFakeService()
   const none = { used: 0 }
   const budgets = { steps: { used: 7 }, model_requests: none, tokens: { used: 1500, limit: 2000 } }

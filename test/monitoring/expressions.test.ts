@@ -113,7 +113,7 @@ it('pages only for urgent alerts', () => {
   ])
 })
 
-it('keeps the namespace that the controller writes on its figures, which is that of the sandboxes', () => {
+it('keeps the namespace of the sandboxes that the controller writes on its metrics', () => {
   expect(controllerScrape()['spec']).toMatchObject({
     podMetricsEndpoints: [{ port: 'metrics', honorLabels: true }],
   })

@@ -99,7 +99,7 @@ describe('the rendered policies', () => {
     expect(JSON.stringify(render('prod'))).not.toContain('registry.npmjs.org')
   })
 
-  it('leave a destination out whose restriction a name cannot express, and take it in where that is allowed', () => {
+  it('omit a destination with a restriction that a name cannot express, unless this is allowed', () => {
     const text = (fqdn: string) => `apiVersion: agentweaver.io/v1
 kind: EgressPolicy
 name: test

@@ -203,7 +203,7 @@ test('makes the new one first where the name is its own invention', async () => 
   expect(answer).toMatchObject({ replaces: ['location'], deleteBeforeReplace: false })
 })
 
-test('shows drift to a refresh, in inputs only where the program had said something', async () => {
+test('shows drift in a refresh, and in inputs only for properties that the program sets', async () => {
   await using running = await azure()
   const group = await make(running.provider, GROUP, { resourceGroupName: 'rg-test', tags: { env: 'dev' } })
   running.cloud.alter(group.id, 'tags.env', 'prod')
@@ -240,7 +240,7 @@ test('deletes the children of an object with it, and the cluster with it', async
   expect(running.cloud.list().filter(({ id }) => id.includes('managedClusters'))).toEqual([])
 })
 
-test('keeps the value of a secret to itself on the wire where it says so, and stores it plain', async () => {
+test('marks secrets on the wire if asked, and stores them in plain text', async () => {
   await using running = await azure()
 
   const { inputs } = await running.provider.check([GROUP, 'one'], {

@@ -139,7 +139,7 @@ test('takes credentials of one identity one after the other', async () => {
   expect(later.id).toMatch(/two$/)
 })
 
-test('does not make again what exists, nor what a purge-protected vault was called', async () => {
+test('rejects a second resource with the same name, and the name of a purge-protected vault', async () => {
   await using running = await azure()
   await aGroup(running.provider)
   const inputs = {

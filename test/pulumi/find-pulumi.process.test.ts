@@ -27,7 +27,7 @@ test.each([
   expect(isNewEnough(version)).toBe(isTaken)
 })
 
-test('says what it skips and why, and finds what is there', async () => {
+test('reports skipped candidates with reasons, and finds an installed CLI', async () => {
   using nothing = aPath()
   using old = aPath('echo v3.100.0')
   using fresh = aPath('echo v3.262.0; [ "$PULUMI_SKIP_UPDATE_CHECK" = true ] || exit 1')

@@ -49,7 +49,7 @@ async function aRigWith(tokens: number) {
   return { ...rig, driver, batch, reports }
 }
 
-it('counts each event once, however often a batch is sent and whoever drives the run', async () => {
+it('counts each event once, for repeated batches and for every driver', async () => {
   const { store, driver, batch, row, reports } = await aRigWith(1000)
   let breaks = false
   const breaking: Store = new Proxy(store, {
@@ -95,7 +95,7 @@ it('releases no call of a batch that used up a budget', async () => {
   expect(committed.decisions).toEqual([])
 })
 
-it('tells a new driver of a budget that its predecessor used up', async () => {
+it('reports a used-up budget to a new driver', async () => {
   const { store, row, runId } = await startCommitterRig()
   const usage = { ...NOTHING, tokens: 12 }
   await store.transaction((tx) => tx.changeRun(runId, { usage }))
@@ -106,7 +106,7 @@ it('tells a new driver of a budget that its predecessor used up', async () => {
   expect(spent).toEqual({ kind: 'tokens', used: 12, limit: 10 })
 })
 
-it('reports each threshold once, in whatever steps a budget is used (property)', () => {
+it('reports each threshold once, for steps of any size (property)', () => {
   const settings = SandboxSettings.parse({ budgets: { tokens: 100 } })
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 0, max: 60 }), { maxLength: 30 }), (amounts) => {

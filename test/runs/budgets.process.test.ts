@@ -102,7 +102,7 @@ describe('a budget', () => {
     expect(dataOf(events, 'run.budget').at(-1)).toEqual({ kind: 'steps', used: 2, limit: 4 })
   })
 
-  it('of a request cannot be larger than that of the settings', async () => {
+  it('of a request cannot exceed the settings', async () => {
     const { service, aWorkspace } = started
     const operator = { owner: 'root', role: 'operator' } as const
     await service.replacePolicy(operator, { budgets: { steps: 2, tokens: 1000 } })

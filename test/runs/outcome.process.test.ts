@@ -120,7 +120,7 @@ describe('the last turn of an interactive run', () => {
     expect(corrected).toMatchObject({ state: 'succeeded', outcome: { summary: 'it succeeded' } })
   })
 
-  it('decides also if the run ends because nobody used it', async () => {
+  it('decides also if the run ends after the idle timeout', async () => {
     expect(await finish([report('succeeded')], interactive)).toMatchObject({
       state: 'succeeded',
       outcome: { summary: 'it succeeded' },

@@ -287,7 +287,7 @@ it('keeps an uploaded workspace over a suspension', async () => {
 })
 
 describe('a run whose sandbox is lost', () => {
-  it('continues from its checkpoint, and its agent is told what it did', async () => {
+  it('continues from its checkpoint with a preface for the agent', async () => {
     const { service, store, aWorkspace } = await aService()
     const path = aWorkspace()
     writeFileSync(join(path, 'log.txt'), '')

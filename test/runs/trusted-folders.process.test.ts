@@ -19,7 +19,7 @@ import {
 const { use, aRepository, startedIn, trust } = useTrust()
 
 describe('the settings of one owner', () => {
-  it('are separate from those of another owner, for every role', async () => {
+  it('are separate for each owner, for every role', async () => {
     const { service } = use()
     const path = aRepository('shell_enabled: false\n')
     await startedIn(path, alice)

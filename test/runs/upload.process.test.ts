@@ -98,7 +98,7 @@ it('does not obey the settings of the archive, and reports them', async () => {
   expect(dataOf(events, IGNORED)).toEqual([{ path: SETTINGS, reason: 'added' }])
 })
 
-it('applies the settings of the request and ignores those of the archive', async () => {
+it('applies the settings of the request and ignores the settings in the archive', async () => {
   const events = await uploaded('shell_enabled: false\n', { [`./${SETTINGS}`]: 'shell_enabled: true\n' })
 
   expect(dataOf(events, 'tool.denied')[0]).toMatchObject({ tool: 'run_command', by: 'policy' })

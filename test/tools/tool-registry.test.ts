@@ -86,7 +86,7 @@ describe('the tool registry', () => {
 })
 
 describe('the control tools', () => {
-  it("pass the user's answer to the model, or report that nobody answered", async () => {
+  it("pass the user's reply to the model, or report a missing reply", async () => {
     const args = { question: 'Which one?' }
 
     const answered = await callsOn(new MemoryToolbox(), { io: { answer: 'the second' } })(

@@ -4,9 +4,8 @@ import type { RunRow, Store } from '../../store/store.ts'
 import { budgetUses } from './budgets/budget-uses.ts'
 import type { Caller } from './service.ts'
 
-/** States of runs that take a place. */
-export const UNFINISHED = [
-  'waiting_upload',
+/** States in which a run has a driver. */
+export const DRIVEN = [
   'queued',
   'pending_capacity',
   'starting',
@@ -15,6 +14,9 @@ export const UNFINISHED = [
   'suspending',
   'ending',
 ] as const
+
+/** States of runs that take a place. */
+export const UNFINISHED = ['waiting_upload', ...DRIVEN] as const
 
 export const isFinal = (run: { state: Run['state'] }): boolean =>
   (FINAL_STATES as readonly string[]).includes(run.state)

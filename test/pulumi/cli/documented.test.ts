@@ -194,7 +194,7 @@ test('an edit that Azure can take in place is an update, for one target too', as
   expect(rest.map(({ type }) => type)).toContain(GROUP)
 })
 
-test('an edit that would replace what is protected is refused by name, in the preview and in the up', async () => {
+test('preview and up reject an edit that would replace a protected resource, by name', async () => {
   const name = nameOf((await space.made(DEV)).find(({ type }) => type === CLUSTER)?.urn)
   space.edit(DEV, ({ 'agentweaver:network': network = {} }) => ({
     'agentweaver:network': { ...(network as Properties), podCidr: '10.200.0.0/16' },
@@ -265,7 +265,7 @@ test('drift fails the nightly job, is seen by a refresh and taken back by the ne
   expect(space.cloud.get(id)?.outputs['adminUserEnabled']).toBe(false)
 })
 
-test('what somebody deleted is made again', async () => {
+test('up creates a deleted resource again', async () => {
   const group = (await space.made(DEV)).find(({ type }) => type === 'azure-native:monitor:ActionGroup')
   space.cloud.remove(group?.id ?? '')
 

@@ -19,7 +19,7 @@ afterAll(() => space[Symbol.asyncDispose]())
 const after = (command: string, ran: Ran, outcome: string) =>
   prove({ part: 'After a failure', command, ran, outcome })
 
-test('what was made while its answer was lost is imported by the documented command', async () => {
+test('the documented command imports a resource that was created while the response was lost', async () => {
   space.cloud.plant({ op: 'create', type: PAGER, how: 'after' })
   const lost = await space.up(DEV, '--parallel', '1')
   const failed = await space.up(DEV, '--parallel', '1')
@@ -94,7 +94,7 @@ async function until(isSo: () => boolean): Promise<void> {
   }
 }
 
-test('a second up is told of the lock and of the command that clears it, which does', async () => {
+test('a second up reports the lock and the command that removes it', async () => {
   space.edit(DEV, (config) => ({
     'agentweaver:tags': {
       ...(config['agentweaver:tags'] as Properties),

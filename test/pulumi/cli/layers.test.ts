@@ -41,7 +41,7 @@ const plannedAsSame = (stack: string) => {
   return { same: reviewPlan(plan).counts.pulumi }
 }
 
-test('a preview of what is not there makes no stack and names the plan', async () => {
+test('a preview of a missing stack creates no stack and names the plan', async () => {
   const ran = await raise('--preview', '--json')
 
   layered(' --preview', ran, 'no stack is made; the plan of each layer is named')
@@ -68,7 +68,7 @@ test('the network comes first, and nothing else with --to network', async () => 
   expect(idsInCloud(space).some((id) => id.endsWith('/subnets/agentweaver-prod-runners'))).toBe(true)
 })
 
-test('from outside the last layer stops with the next step, and what was made stays', async () => {
+test('the last layer stops with the next step if the API server cannot be reached, and keeps its resources', async () => {
   space.cloud.stand('outside')
 
   const ran = await raise('--yes', '--json')
@@ -98,7 +98,7 @@ test('from inside the same command goes on, with the network and the cluster unc
   expect(idsInCloud(space)).toEqual(before)
 })
 
-test('the states of the layers together say what is in the cloud', async () => {
+test('the states of the layers together contain all resources of the cloud', async () => {
   const made: Exported[] = []
   for (const stack of STACKS) made.push(...(await space.made(stack)))
   const ids = made.filter(({ type }) => type.startsWith('azure-native:')).map(({ id }) => id?.toLowerCase())
@@ -132,7 +132,7 @@ test('the environment is written from the outputs of the layer cluster', async (
   expect(ran.text).toContain('wrote environments/prod.json')
 })
 
-test('a preview of what is up shows that nothing would change', async () => {
+test('a preview after up shows no change', async () => {
   const ran = await raise('--preview', '--json')
 
   layered(' --preview', ran, counted(ran))

@@ -45,7 +45,7 @@ const proven = (words: string, ran: Ran, outcome: string) =>
   prove({ part: 'Previews', command: `agentweaver preview-stack ${words}`, ran, outcome })
 const up = (...more: string[]) => preview('up', '--branch', BRANCH, '--hours', '2', '--json', ...more)
 
-test('what a policy refuses is told by rule, resource and remedy, before anything is made', async () => {
+test('a policy violation is reported with rule, resource and remedy before any resource is created', async () => {
   const path = join(space.project, 'policies/stack/settings.ts')
   const settings = `export const DEFAULT_SETTINGS = { regions: ['mars'], kataMaxNodes: 1 }\nexport const environmentOf = () => 'preview'\n`
   const original = readFileSync(path, 'utf8')
@@ -65,7 +65,7 @@ test('what a policy refuses is told by rule, resource and remedy, before anythin
   expect(space.cloud.list()).toHaveLength(objects)
 })
 
-test('what Azure refuses is told by resource', async () => {
+test('an error of Azure is reported with the resource', async () => {
   space.cloud.plant({ op: 'create', type: IDENTITY, how: 'before' })
   const ran = await up()
   space.cloud.plant({ op: 'create', type: IDENTITY, how: 'before' })
@@ -99,7 +99,7 @@ test('up passes on a machine that has never seen the stack', async () => {
   expect(ran.status, ran.text).toBe(0)
 })
 
-test('the answers of Pulumi that commands read', async () => {
+test('the output of Pulumi that commands parse', async () => {
   const list = await record('list', ['stack', 'ls', '--json'])
   const answers = [
     await record('select', ['stack', 'select', ...ON, '--create', '--secrets-provider', 'passphrase']),
@@ -118,7 +118,7 @@ test('the answers of Pulumi that commands read', async () => {
   ])
 })
 
-test('status finds it, and says when there is none', async () => {
+test('status finds the stack, and reports a missing one', async () => {
   const ran = await preview('status', '--branch', BRANCH, '--json')
   const none = await preview('status', '--branch', 'nothing')
 
@@ -128,7 +128,7 @@ test('status finds it, and says when there is none', async () => {
   expect(JSON.parse(ran.stdout)).toMatchObject({ exists: true, stack: STACK, isExpired: false })
 })
 
-test('sweep keeps what lives and what is being changed, and destroys what is over', async () => {
+test('sweep keeps active and locked stacks, and destroys expired ones', async () => {
   const kept = await preview('sweep', '--json')
   space.edit(STACK, () => ({ 'agentweaver:expires': '2026-01-01T00:00:00Z' }))
   const { status, text } = await space.up(STACK)

@@ -3,16 +3,8 @@ import type { Uploads } from '../admit/uploads.ts'
 import type { RunDeps } from '../deps.ts'
 import type { ActiveRuns } from '../drive/active-runs.ts'
 import { repeat } from '../repeat.ts'
+import { DRIVEN } from '../run-view.ts'
 
-const DRIVEN = [
-  'queued',
-  'pending_capacity',
-  'starting',
-  'running',
-  'waiting',
-  'suspending',
-  'ending',
-] as const
 /** Maximum number of runs per round. Other processes or the next round take the rest. */
 const BATCH = 50
 
