@@ -127,6 +127,7 @@ const insertRun = (store: Store): Promise<RunRow> =>
       id: timeOrderedId('run', new Date()),
       kind: 'agent',
       owner: 'bench',
+      endsWithService: false,
       state: 'queued',
       task: 'Bind a sandbox',
       workspace: { kind: 'empty' },

@@ -79,6 +79,7 @@ export async function composeRunService(
       ...(config.hasUserVault && { secretNameOf: (owner) => userSecretName(keys.derive('name'), owner) }),
     },
     limits: config.limits,
+    isTemporary: config.hasLifeline,
     workspaces: {
       roots: await Promise.all(config.workspaceRoots.map(realRoot)),
       forbidden,

@@ -88,9 +88,11 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
   })
 }
 
-/** Undefined if runs that wait keep their sandboxes. */
+/** Undefined if runs that wait keep their sandboxes. Runs of a service for one command end with it. */
 const suspendAfterMs = (env: ApiEnv) =>
-  env.AGENTWEAVER_RELEASE_POD_ON_SUSPEND ? seconds(env.AGENTWEAVER_SUSPEND_AFTER_SECONDS) : undefined
+  env.AGENTWEAVER_RELEASE_POD_ON_SUSPEND && !env.AGENTWEAVER_LIFELINE
+    ? seconds(env.AGENTWEAVER_SUSPEND_AFTER_SECONDS)
+    : undefined
 
 /** Throws if a pod would silently use a default that is meant for a laptop. */
 function refuseLaptopDefaults(source: EnvSource): void {

@@ -359,6 +359,10 @@ export const MIGRATIONS: readonly Migration[] = [
       await db.schema.alterTable('runs').addColumn('suspend_asked_at', 'text').execute()
       await db.schema
         .alterTable('runs')
+        .addColumn('ends_with_service', 'integer', (column) => column.notNull().defaultTo(0))
+        .execute()
+      await db.schema
+        .alterTable('runs')
         .addColumn('losses', 'integer', (column) => column.notNull().defaultTo(0))
         .execute()
       await db.schema.alterTable('turns').addColumn('sent_prompt', 'text').execute()

@@ -138,6 +138,7 @@ interface RunsTable {
   checkpoint_json: string | null
   carried_calls_json: string | null
   losses: number
+  ends_with_service: number
   suspend_asked_at: string | null
   usage_json: string | null
 }

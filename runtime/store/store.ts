@@ -4,6 +4,7 @@ import type { HostEnvelope, RunEnvelope, RunEvent } from '../../contracts/events
 import type { Isolation } from '../../contracts/exec.ts'
 import type { SandboxSettings } from '../../contracts/policy.ts'
 import type { AuditHead, AuditQuery, AuditRow } from './audit-rows.ts'
+import type { Checkpoint } from './checkpoint.ts'
 import type { EventListener } from './event-listeners.ts'
 
 /** A run as the store keeps it: what callers see, and what the executor needs to go on after a restart. */
@@ -25,10 +26,7 @@ export interface RunRow extends Omit<Run, 'sandbox' | 'budgets'> {
   readonly ending?: unknown
   /** When a process that does not drive the run last used its sandbox. */
   readonly usedAt?: string
-  /**
-   * Milliseconds of active time that count against the run's limit, across all its drivers; slightly more than the
-   * exact value.
-   */
+  /** Active time in ms that counts against the run's limit, across all drivers. Slightly more than the exact value. */
   readonly activeMs: number
   /** Where the run continues when it gets another sandbox. */
   readonly checkpoint?: Checkpoint
@@ -36,20 +34,12 @@ export interface RunRow extends Omit<Run, 'sandbox' | 'budgets'> {
   readonly carriedCalls: readonly string[]
   /** When another process asked the driver to suspend the run. */
   readonly suspendAskedAt?: string
+  /** The run ends with the service that started it, because a command started that service for it. */
+  readonly endsWithService: boolean
   /** Sandboxes that were lost since the last turn ended. */
   readonly losses: number
   /** What the run has used of its budgets, across all its drivers and sandboxes. */
   readonly usage: RunUsage
-}
-
-/** The position of a saved session and workspace. */
-export interface Checkpoint {
-  /** The last event of the run that the checkpoint includes. */
-  readonly sequence: number
-  /** The turn in the middle of which the session was saved. */
-  readonly turnId?: string
-  /** The calls that waited then. */
-  readonly carriedCalls?: readonly string[]
 }
 
 export interface RunUsage {

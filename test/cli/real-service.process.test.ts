@@ -329,6 +329,8 @@ describe('without a running service', () => {
     expect(await terminal.exited).toBe(130)
     expect(terminal.screen()).toContain('the run ends with it')
     await untilQuiet(home)
+    const { stdout } = await runCli(['runs', '--json'], settings)
+    expect(JSON.parse(stdout).items).toMatchObject([{ state: 'failed', failure: { code: 'api_restarted' } }])
     await rm(home, { recursive: true })
   })
 

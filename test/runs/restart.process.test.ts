@@ -115,3 +115,31 @@ it('suspends a run that waits when the service is stopped, and continues it afte
   second.child.kill('SIGTERM')
   await once(second.child, 'exit')
 })
+
+it('is left alone by a service for one command, and continued by the next service that stays', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'aw-restart-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const workspace = join(folder, 'workspace')
+  for (const name of ['workspace', 'tmp']) mkdirSync(join(folder, name))
+  const first = await startServer(folder)
+  const { id } = await first.client.startRun({
+    task: 'work until killed',
+    workspace: { kind: 'path', path: workspace },
+    agent: {
+      kind: 'scripted',
+      plan: { turns: [[shell('[ -e again ] && exit 0; touch again; sleep 300')]] },
+    },
+  })
+  await until('it works', () => existsSync(join(workspace, 'again')))
+  await kill(first.child)
+
+  // Its lifeline is closed from the start.
+  const temporary = await startServer(folder, [], { AGENTWEAVER_LIFELINE: 'true' })
+  await once(temporary.child, 'exit')
+  const third = await startServer(folder)
+  await until('it has ended', async () => (await third.client.readRun(id)).endedAt !== undefined)
+
+  expect(await third.client.readRun(id)).toMatchObject({ state: 'succeeded', generation: 2 })
+  third.child.kill('SIGTERM')
+  await once(third.child, 'exit')
+})

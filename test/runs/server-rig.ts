@@ -11,7 +11,11 @@ import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
 const SERVER = fileURLToPath(new URL('../../runtime/api/server.ts', import.meta.url))
 
 /** Runs the real service in a child process, in a folder of the test. `launcher` is an optional wrapper command. */
-export async function startServer(folder: string, launcher: readonly string[] = []) {
+export async function startServer(
+  folder: string,
+  launcher: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+) {
   const [program = process.execPath, ...args] = [...launcher, process.execPath, SERVER]
   const child = spawn(program, args, {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -25,6 +29,7 @@ export async function startServer(folder: string, launcher: readonly string[] = 
       AGENTWEAVER_READY_FORMAT: 'json',
       AGENTWEAVER_LOG_LEVEL: 'error',
       ...COMPILE_CACHE,
+      ...env,
     },
   })
   onTestFinished(() => kill(child))

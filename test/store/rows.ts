@@ -26,6 +26,7 @@ export const aRun = (over: Partial<NewRun> = {}): NewRun => ({
   interactive: false,
   policyVersion: 'p1',
   keyId: 'k1',
+  endsWithService: false,
   ...over,
 })
 

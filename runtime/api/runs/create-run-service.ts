@@ -75,7 +75,7 @@ export function createRunService(given: RunServiceDeps): RunService {
       await (provider.shared ? sharing.start() : provider.start())
       const parts = { ...finishParts, active }
       if (!provider.shared) await recoverRuns(deps, { ...parts, uploads })
-      sweeping = watchSuspendedRuns(deps, parts)
+      if (!deps.isTemporary) sweeping = watchSuspendedRuns(deps, parts)
     },
     async close() {
       uploads.close()
@@ -111,7 +111,7 @@ export function createRunService(given: RunServiceDeps): RunService {
 
 /** Runs that wait are saved before their sandboxes go with this process; other runs are interrupted. */
 async function stopDriving(active: ActiveRuns, log: Log): Promise<void> {
-  const waiting = active.list().filter(({ isQuiet }) => isQuiet)
+  const waiting = active.list().filter(({ isQuiet, run }) => isQuiet && !run.endsWithService)
   const suspending = waiting.map((driven) =>
     driven.suspend().catch((error: unknown) => {
       log.info('a run was not suspended before the stop', { runId: driven.run.id, error: messageOf(error) })

@@ -62,6 +62,8 @@ export type RunDeps = {
   readonly redactText: (text: string) => string
   readonly clock: () => Date
   readonly log: Log
+  /** A command started this service for one run: it drives only runs that it started, and they end with it. */
+  readonly isTemporary?: boolean
   /** The name of this process as the driver of runs. */
   readonly holder: { readonly id: string }
 }

@@ -43,6 +43,7 @@ export function toRun(row: RunRow): Run {
     checkpoint: _checkpoint,
     carriedCalls: _carried,
     losses: _losses,
+    endsWithService: _ends,
     suspendAskedAt: _asked,
     usage: _usage,
     workspace,

@@ -45,6 +45,7 @@ const toRun = (row: Row): RunRow => ({
   }),
   carriedCalls: fromOptionalJson<string[]>(row.carried_calls_json) ?? [],
   losses: row.losses,
+  endsWithService: row.ends_with_service === 1,
   id: row.id,
   kind: row.kind,
   owner: fromText(row.owner),
@@ -104,6 +105,7 @@ export async function insertRun({ db }: Scope, run: NewRun): Promise<RunRow> {
     checkpoint_json: null,
     carried_calls_json: null,
     losses: 0,
+    ends_with_service: run.endsWithService ? 1 : 0,
     suspend_asked_at: null,
     usage_json: null,
   }

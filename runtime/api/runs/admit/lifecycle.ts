@@ -93,6 +93,11 @@ export class Lifecycle {
     if (run.kind !== 'agent') throw new SandboxError('conflict', `${id} is a sandbox without an agent`)
     if (isFinal(run)) throw new SandboxError('run_ended', `run ${id} has ended (${run.state})`)
     if (run.state === 'suspended') return toRun(run)
+    if (run.endsWithService)
+      throw new SandboxError(
+        'conflict',
+        `run ${id} ends with the command that started it, so it cannot be suspended; start runs with "agentweaver serve" running`,
+      )
     if (run.state !== 'waiting' && run.state !== 'suspending')
       throw new SandboxError('conflict', `run ${id} is ${run.state}; only a run that waits can be suspended`)
     const driven = active.get(id)

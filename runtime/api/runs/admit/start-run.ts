@@ -74,6 +74,7 @@ async function prepare(
     interactive,
     agentSpec: agent ?? null,
     keyId: deps.keys.keyId,
+    endsWithService: deps.isTemporary ?? false,
     // The process that receives the upload drives the run.
     ...(workspace.kind !== 'upload' && { holder: deps.holder.id }),
   } as const

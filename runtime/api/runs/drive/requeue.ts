@@ -31,9 +31,9 @@ export async function requeueLost(
   return whileHeld(store, run, async (tx, current) => {
     attempts += 1
     if (attempts > 1 && isRequeued(current.state)) return current.state
+    if (!canGoOn(current, loss)) return undefined
     // It had no sandbox that could be lost.
-    if (isWaitingForSandbox(current)) return 'queued'
-    if (!isResumable(current)) return undefined
+    if (!WITH_SANDBOX.has(current.state)) return 'queued'
     const acted = await callsThatActed(tx, current, new Set(known.map(({ callId }) => callId)))
     if (!isKept(current) && acted.length > 0) return undefined
     return goOn(tx, parts, { run: current, loss: told, acted, at: clock().toISOString() })
@@ -91,13 +91,17 @@ async function requeue(
 /** Whether anything of the work outlives the sandbox. */
 const isKept = ({ checkpoint, workspace }: RunRow) => checkpoint !== undefined || workspace.kind === 'path'
 
-const isWaitingForSandbox = ({ kind, state, ending }: RunRow) =>
-  kind === 'agent' && ending === undefined && (state === 'queued' || state === 'pending_capacity')
-
 const isRequeued = (state: RunRow['state']) => state === 'queued' || state === 'suspended'
 
-const isResumable = ({ kind, state, ending, losses }: RunRow): boolean =>
-  kind === 'agent' && WITH_SANDBOX.has(state) && ending === undefined && losses + 1 < MAX_LOSSES
+/** States of a run that has not begun to end, and that a loss of its sandbox can interrupt. */
+const INTERRUPTIBLE: ReadonlySet<RunRow['state']> = new Set(['queued', 'pending_capacity', ...WITH_SANDBOX])
+
+const canGoOn = (run: RunRow, { code }: Loss): boolean =>
+  run.kind === 'agent' &&
+  INTERRUPTIBLE.has(run.state) &&
+  run.ending === undefined &&
+  (run.losses + 1 < MAX_LOSSES || !WITH_SANDBOX.has(run.state)) &&
+  !(run.endsWithService && code === 'api_restarted')
 
 /** Calls that were released and whose effect the checkpoint does not have. */
 async function callsThatActed(

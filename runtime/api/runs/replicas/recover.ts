@@ -38,18 +38,24 @@ export async function recoverRuns(deps: RunDeps, parts: Parts): Promise<void> {
 
 async function recoverRun(deps: RunDeps, parts: Parts, found: RunRow): Promise<void> {
   const { store, log, holder } = deps
+  // It is continued by the next service that stays.
+  if (deps.isTemporary && !found.endsWithService) return
   await store.transaction((tx) => tx.changeRun(found.id, { holder: holder.id }))
   const run = { ...found, holder: holder.id }
-  if (run.state === 'waiting_upload') return parts.uploads.expect(run)
-  if (run.ending === undefined && (run.state === 'queued' || run.state === 'pending_capacity')) {
-    parts.active.launch(run)
-    return
-  }
+  if (run.ending === undefined && !run.endsWithService && startAgain(parts, run)) return
   const state = await requeueLost(deps, parts, { run, loss: RESTARTED })
   log.warn('a run of an earlier process is taken up', { runId: run.id, state: state ?? 'ended' })
   const requeued = state === 'queued' ? await store.readRun(run.id) : undefined
   if (requeued) parts.active.launch(requeued)
   if (state === undefined) await end(deps, parts, run)
+}
+
+/** Begins a run that had no sandbox yet. Returns false for every other run. */
+function startAgain({ active, uploads }: Parts, run: RunRow): boolean {
+  if (run.state === 'waiting_upload') uploads.expect(run)
+  else if (run.state === 'queued' || run.state === 'pending_capacity') active.launch(run)
+  else return false
+  return true
 }
 
 /** An end that was already decided stays in force, even if the process died before it could store it. */
