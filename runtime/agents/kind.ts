@@ -27,6 +27,8 @@ export interface AgentKind<K extends KindName> {
    * Undefined for a kind that callers cannot request.
    */
   resolve?(request: RequestOf<K>, operator: ModelSettings & { readonly owner: string }): ResolvedAgent
+  /** A caller determines whether the agent reports an outcome, so runs do not require a report by default. */
+  readonly isOutcomeOptional?: true
   /** Runs in AgentHost. Imports an SDK on demand, because it costs a standby AgentHost memory and open files. */
   create(config: ConfigOf<K>, deps: AgentDeps): Promise<AgentSession>
   /**

@@ -27,6 +27,12 @@ export function resolveAgent(
   return kind.resolve(request, { ...models, owner })
 }
 
+/** Whether a run of this agent requires a report of the outcome, unless its request says otherwise. */
+export function requiresOutcome({ kind }: RequestedAgent): boolean {
+  const { isOutcomeOptional }: Pick<AgentKind<Requestable>, 'isOutcomeOptional'> = KINDS[kind]
+  return isOutcomeOptional !== true
+}
+
 /** Creates the agent of a run. Throws `configure_failed` or a credential error. */
 export async function createAgent(config: AgentConfig, deps: AgentDeps): Promise<AgentSession> {
   if (config.kind === 'none') {

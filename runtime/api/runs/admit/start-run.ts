@@ -1,7 +1,7 @@
 import type { RequestedAgent } from '../../../../contracts/agents.ts'
 import type { CreateSandbox, Run, StartRun, WorkspaceSource } from '../../../../contracts/api.ts'
 import type { SandboxSettings, SandboxSettingsPatch } from '../../../../contracts/policy.ts'
-import { resolveAgent } from '../../../agents/registry.ts'
+import { requiresOutcome, resolveAgent } from '../../../agents/registry.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { NewRun, RunRow, Transaction } from '../../../store/store.ts'
@@ -122,10 +122,10 @@ const requestedSettings = ({ policy, requireOutcome, budgets }: Wanted['request'
   ...present({ require_outcome: requireOutcome, budgets }),
 })
 
-/** A run keeps whether it must report its outcome. A scripted agent has a plan, which decides what it reports. */
+/** Settles whether the run must report its outcome: by its request, else by the kind of its agent. */
 function settledSettings({ agent, request }: Wanted, settings: SandboxSettings): SandboxSettings {
   if (agent === undefined) return settings
-  const isWanted = request.requireOutcome ?? agent.kind !== 'scripted'
+  const isWanted = request.requireOutcome ?? requiresOutcome(agent)
   return { ...settings, require_outcome: settings.require_outcome === true || isWanted }
 }
 
