@@ -64,7 +64,7 @@ export const StartRun = z.strictObject({
   requireOutcome: z.boolean().optional(),
   /** Limits of this run. They must not exceed the limits of the settings. */
   budgets: Budgets.optional(),
-  /** Keep the run open for further turns until it is ended or its idle timeout expires. */
+  /** Keep the run open for further turns, until it is ended or nobody has used it for the retention. */
   interactive: z.boolean().default(false),
 })
 export type StartRun = z.infer<typeof StartRun>

@@ -240,6 +240,30 @@ it('starts no further run of an owner who has the permitted number of suspended 
   await service.cancel(alice, next.id)
 })
 
+it('ends after the retention, as its last turn did if it only waits for another one', async () => {
+  const { service, aWorkspace } = await aService({ AGENTWEAVER_SUSPENDED_RETENTION_SECONDS: '1' })
+  const asks = await service.startRun(alice, aRun(aWorkspace(), STEPS))
+  const plan = { turns: [[tool('report_outcome', { outcome: 'succeeded', summary: 'first part' })]] }
+  const talks = await service.startRun(
+    alice,
+    aRun(aWorkspace('talks'), [], { interactive: true, agent: { kind: 'scripted', plan } }),
+  )
+  for (const { id } of [asks, talks]) {
+    await until('the run waits', () => isIn(service, id, 'waiting'))
+    await service.suspend(alice, id)
+  }
+  for (const { id } of [asks, talks]) await follow(service, id)
+
+  expect(await service.readRun(alice, asks.id)).toMatchObject({
+    state: 'failed',
+    failure: { code: 'deadline_exceeded' },
+  })
+  expect(await service.readRun(alice, talks.id)).toMatchObject({
+    state: 'succeeded',
+    outcome: { summary: 'first part' },
+  })
+})
+
 it('waits as before if it cannot be saved', async () => {
   const { service, store, config, aWorkspace } = await aService()
   const { id } = await service.startRun(alice, aRun(aWorkspace(), STEPS))

@@ -45,7 +45,7 @@ const POSSIBLE: readonly (readonly [RunState, string, RunState])[] = [
     [state, 'release_begun', 'ending'] as const,
   ]),
   ['ending', 'release_begun', 'ending'],
-  ...(['running', 'waiting', 'ending'] as const).map(
+  ...(['running', 'waiting', 'suspended', 'ending'] as const).map(
     (state) => [state, 'ended as succeeded', 'succeeded'] as const,
   ),
   ...NOT_FINAL.flatMap((state) => [

@@ -82,7 +82,7 @@ const MOVES: Readonly<Record<Exclude<StateEvent['kind'], 'ended'>, Row>> = {
 
 const FINAL: ReadonlySet<RunState> = new Set(['succeeded', 'failed', 'cancelled'])
 /** Only a run that has served can have succeeded. */
-const CAN_SUCCEED: ReadonlySet<RunState> = new Set(['running', 'waiting', 'ending'])
+const CAN_SUCCEED: ReadonlySet<RunState> = new Set(['running', 'waiting', 'suspended', 'ending'])
 
 /** The state that follows an event. Pure, and defined for every state and every event. */
 export function next(state: RunState, event: StateEvent): Next {

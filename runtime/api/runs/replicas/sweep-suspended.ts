@@ -6,11 +6,12 @@ import type { RunDeps } from '../deps.ts'
 import type { ActiveRuns } from '../drive/active-runs.ts'
 import { endSuspended } from '../drive/end-suspended.ts'
 import type { Ending, FinishParts } from '../drive/finish.ts'
+import { endingWhenIdle } from '../drive/turn-ending.ts'
 import { repeat } from '../repeat.ts'
 
 const EVERY_MS = 1_000
-/** The end of the retention is looked for in every round of this number. */
-const RETENTION_ROUNDS = 60
+/** How often the end of the retention is looked for, unless the retention is shorter. */
+const RETENTION_EVERY_MS = 60_000
 const PAGE = 200
 
 type Parts = FinishParts & { readonly active: ActiveRuns }
@@ -20,12 +21,13 @@ type Parts = FinishParts & { readonly active: ActiveRuns }
  * the retention. Every process may do this; each deadline takes effect once.
  */
 export function watchSuspendedRuns(deps: RunDeps, parts: Parts): { stop(): Promise<void> } {
+  const retentionRounds = Math.ceil(Math.min(RETENTION_EVERY_MS, deps.limits.suspendedRetentionMs) / EVERY_MS)
   let rounds = 0
   const round = async () => {
     try {
       await expireApprovals(deps, parts)
       await launchOwn(deps, parts)
-      if (rounds % RETENTION_ROUNDS === 0) await endForgotten(deps, parts)
+      if (rounds % retentionRounds === 0) await endForgotten(deps, parts)
       rounds += 1
     } catch (error) {
       deps.log.warn('suspended runs could not be looked at', { error: messageOf(error) })
@@ -49,19 +51,26 @@ async function expireApprovals({ store, clock, log }: RunDeps, { approvals }: Pa
 async function endForgotten(deps: RunDeps, parts: Parts): Promise<void> {
   const { store, clock, limits, log } = deps
   const oldest = new Date(clock().getTime() - limits.suspendedRetentionMs).toISOString()
-  const days = Math.round(limits.suspendedRetentionMs / 86_400_000)
-  const message = `nobody continued the run within ${days} days; its last checkpoint is kept`
-  const forgotten = { state: 'failed', code: 'deadline_exceeded', message } as const
   const isDue = ({ waiting, ending }: RunRow) => ending !== undefined || (waiting?.since ?? '') < oldest
   for (let after: string | undefined; ; ) {
     const page = await store.listRuns({ states: ['suspended'], limit: PAGE, ...present({ after }) })
-    for (const { id, ending } of page.items.filter(isDue)) {
-      const wanted = { id, ending: (ending as Ending | undefined) ?? forgotten, onlyIf: isDue }
-      await bestEffort(log, `end the suspended run ${id}`, () => endSuspended(deps, parts, wanted))
+    for (const run of page.items.filter(isDue)) {
+      await bestEffort(log, `end the suspended run ${run.id}`, async () => {
+        const ending = (run.ending as Ending | undefined) ?? (await endingOfForgotten(deps, run))
+        await endSuspended(deps, parts, { id: run.id, ending, onlyIf: isDue })
+      })
     }
     if (page.next === undefined) return
     after = page.next
   }
+}
+
+/** A run that only waits for another turn ends as its last turn did. */
+async function endingOfForgotten(deps: RunDeps, run: RunRow): Promise<Ending> {
+  if (run.waiting?.for === 'turn') return endingWhenIdle(deps, run)
+  const seconds = deps.limits.suspendedRetentionMs / 1000
+  const message = `nobody continued the run within ${seconds} s; its last checkpoint is kept`
+  return { state: 'failed', code: 'deadline_exceeded', message }
 }
 
 /** A run that this process queued is driven by it, whatever happened to the request that queued it. */
