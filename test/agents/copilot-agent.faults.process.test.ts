@@ -182,6 +182,29 @@ describe('an agent runtime that dies', () => {
     expect(told).toContain('answer 0')
   })
 
+  it.each(['SIGKILL', 'SIGSTOP'] as const)(
+    'is replaced if it gets %s before it has written the first event, and the session can be used',
+    async (signal) => {
+      const before = await childPids()
+      const server = await aModel(() => ({ text: 'here I am' }))
+      const { agent } = await anAgent(endpoint(server), { limits: { ...GENEROUS_LIMITS, cancelMs: 300 } })
+      const [pid = -1] = (await childPids()).filter((child) => !before.includes(child))
+      const files = await agent.exportSession()
+      process.kill(pid, signal)
+      const cancel = new AbortController()
+      const turn = runTurn(agent, 'begin', cancel.signal)
+      cancel.abort()
+      await turn
+
+      const next = await runTurn(agent, 'once more')
+
+      // The runtime had written other files, so the session was not empty.
+      expect([...files.keys()]).toContain('files/workspace.yaml')
+      expect([...files.keys()]).not.toContain('files/events.jsonl')
+      expect(next.result).toEqual({ state: 'completed' })
+    },
+  )
+
   it('is not left behind if it is stopped and does not react', async () => {
     const before = await childPids()
     const server = await aModel(() => ({ hang: true }))
