@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { backfillCalls } from './backfill-calls.ts'
 import type { Engine } from './engine.ts'
+import { QUEUE_MIGRATION } from './queue-migration.ts'
 import type { Tables } from './schema.ts'
 
 export interface Migration {
@@ -395,4 +396,5 @@ export const MIGRATIONS: readonly Migration[] = [
       await sql`create index turns_by_state on turns (run_id, state, ordinal)`.execute(db)
     },
   },
+  { version: 13, ...QUEUE_MIGRATION },
 ]

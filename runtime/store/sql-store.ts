@@ -13,6 +13,7 @@ import { listClaims } from './tables/claims.ts'
 import { readEvents } from './tables/events.ts'
 import { readIdempotencyKey, writeIdempotencyKey } from './tables/idempotency.ts'
 import { acquireLease, releaseLease } from './tables/leases.ts'
+import { listOverdueInQueue, viewQueue } from './tables/queue.ts'
 import { countRuns, listAbandonedRuns, listRuns, readRun } from './tables/runs.ts'
 import { readSetting, writeSetting } from './tables/settings.ts'
 import {
@@ -38,6 +39,8 @@ export function createSqlStore(engine: Engine, listeners: EventListeners): Store
     listRuns: (filter) => listRuns(reading, filter),
     countRuns: (filter) => countRuns(reading, filter),
     listAbandonedRuns: (states, limit) => listAbandonedRuns(reading, states, limit),
+    listOverdueInQueue: (query) => listOverdueInQueue(reading, query),
+    viewQueue: (query) => viewQueue(reading, query),
     readEvents: (runId, after, limit) => readEvents(reading, runId, { after, limit }),
     onEvents: (runId, listener) => listeners.add(runId, listener),
     listApprovals: (runId, filter) => listApprovals(reading, runId, filter),

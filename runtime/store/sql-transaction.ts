@@ -10,7 +10,14 @@ import { bindClaim, changeClaim, readClaim, upsertClaim } from './tables/claims.
 import { endCommand, insertCommand, listRunningCommands, readCommand } from './tables/commands.ts'
 import { appendEvents } from './tables/events.ts'
 import { insertIdempotencyKey } from './tables/idempotency.ts'
-import { changeRun, changeRunState, countRuns, insertRun, readAndLockRun } from './tables/runs.ts'
+import {
+  countRunsUnderWay,
+  expireInQueue,
+  listQueueHeads,
+  readAttempts,
+  waitForRoom,
+} from './tables/queue.ts'
+import { changeRun, changeRunState, countRuns, insertRun, lockIfFree, readAndLockRun } from './tables/runs.ts'
 import { writeSetting } from './tables/settings.ts'
 import { trustFirst } from './tables/trusted-folders.ts'
 import {
@@ -35,6 +42,16 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
     await scope.engine.lockAdmission(scope.db)
     return countRuns(scope, filter)
   },
+
+  lockRunIfFree: (id) => lockIfFree(scope, id),
+  countRunsUnderWay: async (query) => {
+    await scope.engine.lockAdmission(scope.db)
+    return countRunsUnderWay(scope, query)
+  },
+  listQueueHeads: (query) => listQueueHeads(scope, query),
+  waitForRoom: (id, wait) => waitForRoom(scope, id, wait),
+  readAttempts: (id) => readAttempts(scope, id),
+  expireInQueue: (id) => expireInQueue(scope, id),
 
   trustFirst: (folder) => trustFirst(scope, folder),
 

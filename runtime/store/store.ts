@@ -7,9 +7,10 @@ import type { AuditHead, AuditQuery, AuditRow } from './audit-rows.ts'
 import type { CallChange, CallRow, NewCall, ReleasedCalls } from './call-row.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import type { EventListener } from './event-listeners.ts'
+import type { QueueReads, QueueTransaction } from './queue.ts'
 
 /** A run as the store keeps it: what callers see, and what the executor needs to go on after a restart. */
-export interface RunRow extends Omit<Run, 'sandbox' | 'budgets'> {
+export interface RunRow extends Omit<Run, 'sandbox' | 'budgets' | 'queue'> {
   readonly sandbox?: { readonly name: string; readonly isolation: Isolation }
   /** The requested agent, without any credential. */
   readonly agentSpec: unknown
@@ -233,7 +234,7 @@ export type RunCount = { readonly owner?: string; readonly states: readonly RunS
 /** Leases of processes that drive runs are named by this and their id. */
 export const HOLDER_LEASE = 'holder:'
 /** What one transaction may do. Every method sees the writes before it. */
-export interface Transaction {
+export interface Transaction extends QueueTransaction {
   insertRun(run: NewRun): Promise<RunRow>
   /** Reads the run and locks it against other writers until the transaction ends, so that the result stays valid. */
   readRun(id: string): Promise<RunRow | undefined>
@@ -349,7 +350,7 @@ export type NewEvent = {
 }
 
 /** The SQL store, one interface over SQLite and PostgreSQL. */
-export interface Store {
+export interface Store extends QueueReads {
   readonly engine: 'sqlite' | 'postgres'
   /**
    * Runs `work` in one transaction (SQLite: immediate; PostgreSQL: read committed with the row locks it takes).

@@ -4,6 +4,7 @@ import { testBlobs } from './blobs.suite.ts'
 import { testEvents } from './events.suite.ts'
 import { testHolders } from './holders.suite.ts'
 import { testProcesses } from './processes.suite.ts'
+import { testQueue } from './queue.suite.ts'
 import { testRuns } from './runs.suite.ts'
 import { testService } from './service.suite.ts'
 import type { StoreUnderTest } from './store-under-test.ts'
@@ -22,5 +23,6 @@ export function testStore(engine: StoreUnderTest): void {
     testBlobs(engine)
     testProcesses(engine)
     testHolders(engine)
+    testQueue(engine)
   })
 }
