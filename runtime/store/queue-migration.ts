@@ -10,13 +10,14 @@ async function createQueue(db: Kysely<Tables>): Promise<void> {
     .addColumn('owner', 'text', (c) => c.notNull())
     .addColumn('queued_ms', 'bigint')
     .addColumn('place', 'integer')
+    .addColumn('turn_ms', 'bigint')
     .addColumn('entered_ms', 'bigint')
     .addColumn('deadline_from_ms', 'bigint')
     .addColumn('not_before_ms', 'bigint', (c) => c.notNull())
     .addColumn('due_ms', 'bigint')
     .addColumn('attempts', 'integer', (c) => c.notNull())
     .execute()
-  await sql`create index queue_heads on queue (lane, queued_ms, run_id) where place = 1`.execute(db)
+  await sql`create index queue_heads on queue (lane, turn_ms, run_id) where place = 1`.execute(db)
   await sql`create unique index queue_head_of_owner on queue (lane, owner) where place = 1`.execute(db)
   await sql`create index queue_by_owner on queue (lane, owner, queued_ms, run_id)
     where place is not null`.execute(db)
@@ -49,7 +50,16 @@ async function queueEarlierRuns(db: Kysely<Tables>): Promise<void> {
     const queued_ms = state === 'waiting_upload' ? null : Date.parse(created_at)
     await db
       .insertInto('queue')
-      .values({ run_id: id, lane, owner, queued_ms, place, not_before_ms: 0, attempts: 0 })
+      .values({
+        run_id: id,
+        lane,
+        owner,
+        queued_ms,
+        turn_ms: queued_ms,
+        place,
+        not_before_ms: 0,
+        attempts: 0,
+      })
       .execute()
   }
   await sql`update runs set holder = null where state in ('queued', 'pending_capacity')`.execute(db)

@@ -23,8 +23,8 @@ export interface QueueHead {
   readonly runId: string
   readonly lane: Lane
   readonly owner: string
-  /** When the run was queued for the first time, by the clock of the store. */
-  readonly queuedMs: number
+  /** When the run became the first of its owner. Owners with the same number of runs take turns by it. */
+  readonly turnMs: number
 }
 
 /** Number of runs that have a sandbox or are about to get one, by owner. */

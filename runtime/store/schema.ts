@@ -162,6 +162,8 @@ interface QueueTable {
   queued_ms: number | null
   /** 1: the oldest waiting run of its owner; 0: another waiting run; null: the run does not wait. */
   place: number | null
+  /** When the run became the first of its owner. */
+  turn_ms: number | null
   /** When this wait began. */
   entered_ms: number | null
   /** Start of the wait that has a deadline. */

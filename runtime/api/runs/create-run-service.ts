@@ -61,6 +61,7 @@ export function createRunService(given: RunServiceDeps): RunService {
   const onLost = () => {
     if (provider.shared) return sharing.abandonAll()
     deps.log.error('another service took over the store; the runs of this one end')
+    void queue.close()
     for (const driven of active.list()) driven.end(STOPPED)
   }
 

@@ -63,6 +63,7 @@ async function enter(
 ): Promise<void> {
   const { db, engine } = scope
   await engine.lockAdmission(db)
+  await requireRow(scope, runId)
   const isRetry = to === 'pending_capacity'
   const isFirst = from === undefined || from === 'waiting_upload'
   const reason = isRetry ? 'no room' : isFirst ? 'first' : 'again'
@@ -81,7 +82,26 @@ async function enter(
     .returning(['lane', 'owner'])
     .executeTakeFirst()
   if (!row) throw new SandboxError('not_found', `There is no run ${runId}.`)
-  await elect(scope, row)
+  await elect(scope, row, isRetry ? 'kept' : 'inherited')
+}
+
+/** A replica of an earlier release, which works beside this one during an upgrade, writes runs without a row here. */
+async function requireRow({ db }: Scope, runId: string): Promise<void> {
+  const known = await db.selectFrom('queue').select('run_id').where('run_id', '=', runId).executeTakeFirst()
+  if (known) return
+  const run = await db
+    .selectFrom('runs')
+    .select(['kind', 'owner', 'ends_with_service', 'created_at'])
+    .where('id', '=', runId)
+    .executeTakeFirst()
+  if (!run) return
+  const { kind, owner, created_at } = run
+  const lane = laneOf({ kind, endsWithService: run.ends_with_service === 1 })
+  const queued_ms = Date.parse(created_at)
+  await db
+    .insertInto('queue')
+    .values({ run_id: runId, lane, owner, queued_ms, not_before_ms: 0, attempts: 0 })
+    .execute()
 }
 
 async function leave(scope: Scope, runId: string, to: RunState): Promise<void> {
@@ -91,21 +111,28 @@ async function leave(scope: Scope, runId: string, to: RunState): Promise<void> {
     .updateTable('queue')
     .set({ place: null, due_ms: null })
     .where('run_id', '=', runId)
-    .returning(['lane', 'owner', 'entered_ms', engine.nowMs.as('now')])
+    .returning(['lane', 'owner', 'turn_ms', 'entered_ms', engine.nowMs.as('now')])
     .executeTakeFirst()
   if (!row) return
-  await elect(scope, row)
+  // An owner whose run starts goes behind the owners that wait. A run that ends gives its turn to the next one.
+  await elect(scope, row, to === 'starting' ? row.now : (row.turn_ms ?? row.now))
   if (to === 'starting' && row.now - (row.entered_ms ?? row.now) >= WAITED_MS)
     await noteStart(scope, row.lane)
 }
 
 type Line = { readonly lane: Lane; readonly owner: string }
 
+/**
+ * The turn of a run that becomes the first of its owner: a time; `inherited` from the run before which it is placed, or from
+ * its first time in the queue; or `kept` from its last wait, because it got no sandbox.
+ */
+type Turn = number | 'inherited' | 'kept'
+
 /** Marks the oldest waiting run of an owner. Only marked runs compete for a place, so a long line costs no more. */
-async function elect({ db }: Scope, { lane, owner }: Line): Promise<void> {
+async function elect({ db }: Scope, { lane, owner }: Line, turn: Turn): Promise<void> {
   const oldest = await db
     .selectFrom('queue')
-    .select(['run_id', 'place'])
+    .select(['run_id', 'place', 'queued_ms', 'turn_ms'])
     .where('lane', '=', lane)
     .where('owner', '=', owner)
     .where(WAITS)
@@ -114,14 +141,18 @@ async function elect({ db }: Scope, { lane, owner }: Line): Promise<void> {
     .limit(1)
     .executeTakeFirst()
   if (!oldest || oldest.place === 1) return
-  await db
+  const displaced = await db
     .updateTable('queue')
     .set({ place: 0 })
     .where('lane', '=', lane)
     .where('owner', '=', owner)
     .where(IS_HEAD)
-    .execute()
-  await db.updateTable('queue').set({ place: 1 }).where('run_id', '=', oldest.run_id).execute()
+    .returning('turn_ms')
+    .executeTakeFirst()
+  const inherited = displaced?.turn_ms ?? oldest.queued_ms
+  const kept = oldest.turn_ms ?? inherited
+  const turn_ms = typeof turn === 'number' ? turn : turn === 'kept' ? kept : inherited
+  await db.updateTable('queue').set({ place: 1, turn_ms }).where('run_id', '=', oldest.run_id).execute()
 }
 
 async function noteStart({ db, engine }: Scope, lane: Lane): Promise<void> {
@@ -152,11 +183,11 @@ export async function listQueueHeads(
       .where('due_ms', 'is not', null)
     let heads = db
       .selectFrom('queue')
-      .select(['run_id', 'lane', 'owner', 'queued_ms'])
+      .select(['run_id', 'lane', 'owner', 'turn_ms'])
       .where('lane', '=', lane)
       .where(IS_HEAD)
       .where('not_before_ms', '<=', engine.nowMs)
-      .orderBy('queued_ms')
+      .orderBy('turn_ms')
       .orderBy('run_id')
       .limit(limit)
     if (!hasRoom)
@@ -168,11 +199,11 @@ export async function listQueueHeads(
   const [first, ...others] = lanes.map(headsOf)
   if (!first) return []
   const rows = await others.reduce((all, one) => all.unionAll(one), first).execute()
-  return rows.map(({ run_id, lane, owner, queued_ms }) => ({
+  return rows.map(({ run_id, lane, owner, turn_ms }) => ({
     runId: run_id,
     lane,
     owner: fromText(owner),
-    queuedMs: queued_ms ?? 0,
+    turnMs: turn_ms ?? 0,
   }))
 }
 
@@ -189,7 +220,7 @@ export async function countRunsUnderWay(
   return new Map((await query.execute()).map(({ owner, count }) => [fromText(owner), Number(count)]))
 }
 
-/** A waiting run found no room. Returns the number of its attempts. */
+/** A waiting run found no room. */
 export async function waitForRoom(
   { db, engine }: Scope,
   runId: string,
@@ -241,7 +272,7 @@ export async function listOverdueInQueue(
 
 /**
  * Positions in the order in which the runs would start if no other run ended: the owner with the fewest runs first, then
- * the oldest run.
+ * the owner whose turn it is.
  */
 export async function viewQueue(
   { db, engine }: Scope,
@@ -261,12 +292,18 @@ export async function viewQueue(
       'queue.queued_ms',
       sql<number>`row_number() over (partition by queue.owner order by queue.queued_ms, queue.run_id)
         + coalesce(busy.count, 0)`.as('round'),
+      sql<number>`first_value(queue.turn_ms) over (partition by queue.owner order by queue.queued_ms, queue.run_id)`.as(
+        'turn',
+      ),
     ])
     .where('queue.lane', '=', lane)
     .where(WAITS)
   const rows = await db
     .selectFrom(rounds.as('rounds'))
-    .select(['run_id', sql<number>`row_number() over (order by round, queued_ms, run_id)`.as('position')])
+    .select([
+      'run_id',
+      sql<number>`row_number() over (order by round, turn, queued_ms, run_id)`.as('position'),
+    ])
     .execute()
   const starts = await db
     .selectFrom('queue_starts')

@@ -67,6 +67,18 @@ describe('the next run of the queue', () => {
     expect(await order()).toBe('abcaba')
   })
 
+  it('is of the owner that has waited longest, if only one run can be under way', async () => {
+    const { queue, pick, end } = await aQueue({ maxRuns: 1 })
+    for (const owner of 'aaaabbc') await queue(owner)
+    let order = ''
+    for (let one = await pick(); one; one = await pick()) {
+      order += one.run.owner
+      await end(one.run.id)
+    }
+
+    expect(order).toBe('abcabaa')
+  })
+
   it('is not delayed by a thousand runs of another owner', async () => {
     const { queue, pick, store } = await aQueue()
     await store.transaction(async (tx) => {
@@ -185,7 +197,7 @@ describe('places', () => {
 })
 
 it('orders runs of one moment by their ids, the same way in every process', () => {
-  const heads = ['c', 'a', 'b'].map((runId) => ({ runId, owner: runId, queuedMs: 1, lane: 'agent' as const }))
+  const heads = ['c', 'a', 'b'].map((runId) => ({ runId, owner: runId, turnMs: 1, lane: 'agent' as const }))
 
   expect(inOrder(heads, new Map(), { maxRunsPerOwner: 1 }).map(({ runId }) => runId)).toEqual(['a', 'b', 'c'])
 })

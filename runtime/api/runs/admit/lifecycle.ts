@@ -28,6 +28,7 @@ export type LifecycleParts = {
 /** `POST …/cancel` returns after this time, even if the run is not final yet. */
 const CANCEL_ANSWER_MS = 2_000
 const LOOK_AGAIN_MS = 50
+const EVENT_WAIT_MS = 1_000
 /** As long as a launch may take. */
 const SANDBOX_ANSWER_MS = 150_000
 /** Less than the time limit of a client's request. */
@@ -158,21 +159,29 @@ export class Lifecycle {
 
   /** Ends a run or a sandbox as cancelled; one that has ended is left as it is. */
   async end(caller: Caller, id: string): Promise<void> {
-    const { deps, active } = this.#parts
-    await requireRun(deps.store, caller, id)
+    await requireRun(this.#parts.deps.store, caller, id)
     const ending = { state: 'cancelled', by: caller.owner } as const
-    // A run can pass from the queue to a driver, or back, while it is looked at.
     for (let waited = 0; waited < CANCEL_ANSWER_MS; waited += LOOK_AGAIN_MS) {
-      const driven = active.get(id)
-      if (driven) {
-        driven.end(ending)
-        await Promise.race([driven.finished, delay(CANCEL_ANSWER_MS)])
-      } else if (!(await this.#endUndriven(id, ending)) && deps.provider.shared)
-        return this.#askToEnd(id, ending)
-      const run = await deps.store.readRun(id)
-      if (!run || isFinal(run) || run.ending !== undefined) return
+      if (await this.#endOnce(id, ending)) return
       await delay(LOOK_AGAIN_MS)
     }
+  }
+
+  /** Returns false if the run has passed from the queue to a driver, or back, in the meantime. */
+  async #endOnce(id: string, ending: Ending): Promise<boolean> {
+    const { deps, active } = this.#parts
+    const driven = active.get(id)
+    if (driven) {
+      driven.end(ending)
+      await Promise.race([driven.finished, delay(CANCEL_ANSWER_MS)])
+      // It has not finished in time, and goes on ending.
+      if (active.get(id) === driven) return true
+    } else if (!(await this.#endUndriven(id, ending)) && deps.provider.shared) {
+      await this.#askToEnd(id, ending)
+      return true
+    }
+    const run = await deps.store.readRun(id)
+    return !run || isFinal(run) || run.ending !== undefined
   }
 
   /** Returns false if a process drives the run, or is about to. */
@@ -219,11 +228,13 @@ export class Lifecycle {
    */
   async #untilServing({ id }: RunRow): Promise<void> {
     const { deps, active } = this.#parts
-    for (const signal = withTimeout(SANDBOX_ANSWER_MS); !signal.aborted; await delay(LOOK_AGAIN_MS)) {
+    for (const signal = withTimeout(SANDBOX_ANSWER_MS); !signal.aborted; ) {
+      const changed = untilEvent(deps.store, id)
       await active.get(id)?.serving.catch(() => undefined)
       const run = await deps.store.readRun(id)
       if (run?.state === 'waiting') return
       if (run && isFinal(run)) throw notStarted(run)
+      await changed
     }
   }
 
@@ -233,6 +244,17 @@ export class Lifecycle {
       throw new SandboxError('not_found', `there is no ${id.startsWith('sbx_') ? 'sandbox' : 'run'} ${id}`)
     return this.#parts.views.of(run)
   }
+}
+
+/** Resolves at the next event of the run, or after a second. */
+function untilEvent(store: RunDeps['store'], id: string): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const unsubscribe = store.onEvents(id, () => resolve())
+  const timer = setTimeout(resolve, EVENT_WAIT_MS)
+  return promise.finally(() => {
+    clearTimeout(timer)
+    unsubscribe()
+  })
 }
 
 const notStarted = ({ failure }: RunRow) =>

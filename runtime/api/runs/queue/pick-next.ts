@@ -54,7 +54,7 @@ export async function candidates(
 
 const sum = (counts: RunsByOwner) => [...counts.values()].reduce((total, count) => total + count, 0)
 
-/** Owners take turns: the owner with the fewest runs first, then the run that was queued first. */
+/** Owners take turns: the owner with the fewest runs first, then the owner that has waited longest for its turn. */
 export function inOrder<T extends QueueHead>(
   heads: readonly T[],
   underWay: RunsByOwner,
@@ -65,6 +65,6 @@ export function inOrder<T extends QueueHead>(
     .filter((head) => has(head) < maxRunsPerOwner)
     .sort(
       (a, b) =>
-        has(a) - has(b) || a.queuedMs - b.queuedMs || (a.runId < b.runId ? -1 : Number(a.runId > b.runId)),
+        has(a) - has(b) || a.turnMs - b.turnMs || (a.runId < b.runId ? -1 : Number(a.runId > b.runId)),
     )
 }
