@@ -244,8 +244,8 @@ describe.skipIf(noNodes !== undefined)(
       await api.waitForPools()
       const before = (await api.replicas()).map(({ uid }) => uid)
       const plans = [
-        [[shell('sleep 45; echo done')]],
-        [[shell('for i in $(seq 40); do echo line $i; sleep 1; done; echo done')]],
+        [[shell('sleep 15'), shell('sleep 15'), shell('sleep 15; echo done')]],
+        [[shell('for i in $(seq 20); do echo line $i; sleep 1; done'), shell('sleep 20; echo done')]],
         [[shell('mkdir build && rm -rf build && echo done')]],
       ]
       const runs = await Promise.all(plans.map((plan) => startRun(api.service, plan)))
