@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely'
+import { createCheckpoints } from './create-checkpoints.ts'
 import type { Engine } from './engine.ts'
 import type { Tables } from './schema.ts'
 
@@ -370,5 +371,10 @@ export const MIGRATIONS: readonly Migration[] = [
       await sql`update runs set state = 'starting' where state = 'launching'`.execute(db)
       await sql`update runs set state = 'waiting' where state = 'idle'`.execute(db)
     },
+  },
+  {
+    version: 12,
+    name: 'checkpoints whose parts are contents with a digest',
+    up: createCheckpoints,
   },
 ]
