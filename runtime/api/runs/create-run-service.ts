@@ -18,6 +18,7 @@ import { Holder } from './replicas/holder.ts'
 import { ReaperFigures, startReaper } from './replicas/reaper.ts'
 import { recoverRuns } from './replicas/recover.ts'
 import { holdStore } from './replicas/store-lease.ts'
+import { sweepStored } from './replicas/sweep-stored.ts'
 import { watchSuspendedRuns } from './replicas/sweep-suspended.ts'
 import { type TakeoverParts, takeOverRuns, watchAbandonedRuns } from './replicas/takeover.ts'
 import type { RunService } from './service.ts'
@@ -53,7 +54,7 @@ export function createRunService(given: RunServiceDeps): RunService {
   const lifecycle = new Lifecycle({ deps, start, active, uploads, finishParts })
   const findServing = servingRunFinder(deps, active)
   const reaper = new ReaperFigures()
-  let sweeping: ReturnType<typeof watchSuspendedRuns> | undefined
+  let sweeping: { stop(): Promise<void> }[] = []
   let lease: Awaited<ReturnType<typeof holdStore>> | undefined
   const onLost = () => {
     if (provider.shared) return sharing.abandonAll()
@@ -75,11 +76,11 @@ export function createRunService(given: RunServiceDeps): RunService {
       await (provider.shared ? sharing.start() : provider.start())
       const parts = { ...finishParts, active }
       if (!provider.shared) await recoverRuns(deps, { ...parts, uploads })
-      if (!deps.isTemporary) sweeping = watchSuspendedRuns(deps, parts)
+      if (!deps.isTemporary) sweeping = [watchSuspendedRuns(deps, parts), sweepStored(deps)]
     },
     async close() {
       uploads.close()
-      await sweeping?.stop()
+      await Promise.all(sweeping.map((sweep) => sweep.stop()))
       if (provider.shared) {
         await sharing.close()
         await lease?.release()
