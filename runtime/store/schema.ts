@@ -84,6 +84,28 @@ export interface Tables {
     bytes: number
     touched_ms: number
   }
+  contents: {
+    id: string
+    owner: string
+    sha256: string
+    bytes: number
+    state: 'writing' | 'complete' | 'deleting'
+    touched_ms: number
+  }
+  content_chunks: { content_id: string; ordinal: number; data: Uint8Array }
+  checkpoints: {
+    run_id: string
+    owner: string
+    generation: number
+    host_sequence: number
+    policy_version: string
+    created_at: string
+    workspace_kind: 'manifest' | 'archive' | null
+    workspace_sha256: string | null
+    tree_sha256: string | null
+    session_sha256: string | null
+  }
+  checkpoint_contents: { run_id: string; content_id: string }
   blob_chunks: { blob_id: string; ordinal: number; data: Uint8Array }
   api_keys: { id: string; hash: string; owner: string; role: 'user' | 'operator'; created_at: string }
   idempotency_keys: {

@@ -89,6 +89,13 @@ async function exercise(store: Store): Promise<void> {
   await store.writeBlob({ runId, name: 'session', maxBytes: 9 }, oneByte())
   for await (const _ of (await store.readBlob(runId, 'session'))?.chunks ?? []);
   await store.deleteBlobs(runId)
+  const { sha256 } = await store.writeContent({ owner: 'ada', maxBytes: 9 }, oneByte())
+  for await (const _ of await store.readContent('ada', sha256));
+  const at = '2026-01-01T00:00:00.000Z'
+  const checkpoint = { owner: 'ada', generation: 1, hostSequence: 1, policyVersion: 'p', at }
+  await store.transaction((tx) => tx.commitCheckpoint(runId, { ...checkpoint, contents: [sha256] }))
+  await store.readCheckpoint(runId)
+  await store.sweep({ endedBefore: '2999-01-01T00:00:00.000Z', now: new Date(), limit: 10 })
   await store.readApiKey('h')
   await store.countApiKeys()
   const createdAt = '2026-01-01T00:00:00.000Z'

@@ -1,6 +1,7 @@
 import { describe } from 'vitest'
 import { testAudit } from './audit.suite.ts'
 import { testBlobs } from './blobs.suite.ts'
+import { testContents } from './contents.suite.ts'
 import { testEvents } from './events.suite.ts'
 import { testHolders } from './holders.suite.ts'
 import { testProcesses } from './processes.suite.ts'
@@ -21,6 +22,7 @@ export function testStore(engine: StoreUnderTest): void {
     testTrustedFolders(engine)
     testAudit(engine)
     testBlobs(engine)
+    testContents(engine)
     testProcesses(engine)
     testHolders(engine)
     testQueue(engine)

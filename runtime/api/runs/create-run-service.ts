@@ -20,6 +20,7 @@ import { Holder } from './replicas/holder.ts'
 import { ReaperFigures, startReaper } from './replicas/reaper.ts'
 import { recoverRuns } from './replicas/recover.ts'
 import { holdStore } from './replicas/store-lease.ts'
+import { sweepStored } from './replicas/sweep-stored.ts'
 import { watchSuspendedRuns } from './replicas/sweep-suspended.ts'
 import { type TakeoverParts, takeOverRuns, watchAbandonedRuns } from './replicas/takeover.ts'
 import type { RunService } from './service.ts'
@@ -82,7 +83,7 @@ export function createRunService(given: RunServiceDeps): RunService {
     },
     async close() {
       uploads.close()
-      for (const sweep of sweeps) await sweep.stop()
+      await Promise.all(sweeps.map((sweep) => sweep.stop()))
       await queue.close()
       if (provider.shared) {
         await sharing.close()
@@ -116,8 +117,8 @@ export function createRunService(given: RunServiceDeps): RunService {
 /** The runs of the queue start, and runs that nobody drives are looked after. */
 function startSweeps(deps: RunDeps, parts: FinishParts, queue: Dispatcher) {
   queue.wake()
-  const suspended = deps.isTemporary ? [] : [watchSuspendedRuns(deps, parts)]
-  return [watchQueue(deps, { ...parts, queue }), ...suspended]
+  const lasting = deps.isTemporary ? [] : [watchSuspendedRuns(deps, parts), sweepStored(deps)]
+  return [watchQueue(deps, { ...parts, queue }), ...lasting]
 }
 
 /** Runs that wait are saved before their sandboxes go with this process; other runs are interrupted. */

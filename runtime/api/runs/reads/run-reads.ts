@@ -64,7 +64,11 @@ export function createRunReads({ store, provider, views }: ReadDeps, findServing
         throw new SandboxError('run_ended', `run ${id} has ended; ${whereWorkIs(run.workspace)}`)
       }
       const archive = await openWorkspaceArchive(store, run)
-      if (!archive) throw new SandboxError('not_found', `run ${id} left no workspace`)
+      if (!archive)
+        throw new SandboxError(
+          'not_found',
+          `run ${id} has no stored workspace: it never had one, or its checkpoint was deleted after the retention`,
+        )
       return archive
     },
     readDiff: async (caller, id) => readDiff(store, await requireRun(store, caller, id)),
