@@ -1,3 +1,5 @@
+import type { RunSource } from '../../contracts/events.ts'
+
 /** The position of a saved session and workspace. */
 export interface Checkpoint {
   /** The last event of the run that the checkpoint includes. */
@@ -6,4 +8,12 @@ export interface Checkpoint {
   readonly turnId?: string
   /** The calls that waited then. */
   readonly carriedCalls?: readonly string[]
+}
+
+/** The checkpoint of another run that a run began from. */
+export interface RunOrigin extends RunSource {
+  /** The last event of that run that the checkpoint includes. */
+  readonly sequence: number
+  /** How many runs the run descends from, each begun from the one before. */
+  readonly depth: number
 }

@@ -371,4 +371,11 @@ export const MIGRATIONS: readonly Migration[] = [
       await sql`update runs set state = 'waiting' where state = 'idle'`.execute(db)
     },
   },
+  {
+    version: 12,
+    name: 'the run from whose checkpoint a run began',
+    up: async (db) => {
+      await db.schema.alterTable('runs').addColumn('source_json', 'text').execute()
+    },
+  },
 ]

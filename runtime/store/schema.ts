@@ -141,6 +141,7 @@ interface RunsTable {
   ends_with_service: number
   suspend_asked_at: string | null
   usage_json: string | null
+  source_json: string | null
 }
 
 interface ApprovalsTable {

@@ -4,7 +4,7 @@ import type { Transaction } from './store.ts'
 import { insertApiKey } from './tables/api-keys.ts'
 import { decideApproval, insertApproval, listApprovals, readApproval } from './tables/approvals.ts'
 import { appendAudit, lockAuditHead } from './tables/audit.ts'
-import { promoteBlob } from './tables/blobs.ts'
+import { copyCheckpoint, promoteBlob } from './tables/blobs.ts'
 import { changeCall, insertCall, listCalls, readCall } from './tables/calls.ts'
 import { bindClaim, changeClaim, readClaim, upsertClaim } from './tables/claims.ts'
 import { endCommand, insertCommand, listRunningCommands, readCommand } from './tables/commands.ts'
@@ -54,6 +54,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   auditHead: (runId) => lockAuditHead(scope, runId),
   appendAudit: (rows, head) => appendAudit(scope, rows, head),
   promoteBlob: (runId, name) => promoteBlob(scope, runId, name),
+  copyCheckpoint: (parts, runs) => copyCheckpoint(scope, parts, runs),
   insertIdempotencyKey: (row) => insertIdempotencyKey(scope, row),
   insertApiKey: (row) => insertApiKey(scope, row),
   writeSetting: (name, value) => writeSetting(scope, name, value),

@@ -4,12 +4,14 @@ import type { HostEnvelope, RunEnvelope, RunEvent } from '../../contracts/events
 import type { Isolation } from '../../contracts/exec.ts'
 import type { SandboxSettings } from '../../contracts/policy.ts'
 import type { AuditHead, AuditQuery, AuditRow } from './audit-rows.ts'
-import type { Checkpoint } from './checkpoint.ts'
+import type { Checkpoint, RunOrigin } from './checkpoint.ts'
 import type { EventListener } from './event-listeners.ts'
 
 /** A run as the store keeps it: what callers see, and what the executor needs to go on after a restart. */
-export interface RunRow extends Omit<Run, 'sandbox' | 'budgets'> {
+export interface RunRow extends Omit<Run, 'sandbox' | 'budgets' | 'source'> {
   readonly sandbox?: { readonly name: string; readonly isolation: Isolation }
+  /** The run from whose checkpoint this run began. */
+  readonly source?: RunOrigin
   /** The requested agent, without any credential. */
   readonly agentSpec: unknown
   /** Settings in force for this run, after ceiling, policy and request. */
@@ -314,6 +316,12 @@ export interface Transaction {
   insertIdempotencyKey(row: IdempotencyRow): Promise<boolean>
   /** Puts the complete `next-` blob in the place of the blob; `conflict` if there is none. */
   promoteBlob(runId: string, name: CheckpointBlob): Promise<void>
+  /**
+   * Gives a run its own copy of parts of another run's checkpoint, so that it does not depend on that run any more. The
+   * caller has read the other run in this transaction, so that all parts are of one checkpoint. `conflict` if a part does
+   * not exist.
+   */
+  copyCheckpoint(parts: readonly CheckpointBlob[], runs: { from: string; to: string }): Promise<void>
   insertApiKey(row: ApiKeyRow): Promise<void>
   writeSetting(name: string, value: string): Promise<void>
 

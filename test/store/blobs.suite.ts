@@ -48,6 +48,30 @@ export function testBlobs(engine: StoreUnderTest): void {
       },
     )
 
+    it.each([0, 1, 17 * MIB + 5])('copies %i bytes to another run, which keeps them', async (length) => {
+      const [from, to] = [await givenRun(store()), await givenRun(store())]
+      const bytes = patterned(length)
+      await write(from, pieces(bytes), 32 * MIB)
+
+      await store().transaction((tx) => tx.copyCheckpoint(['workspace'], { from, to }))
+      await write(from, pieces(patterned(3)))
+      await store().deleteBlobs(from)
+
+      expect((await contentOf(store(), to))?.equals(bytes)).toBe(true)
+      expect(await contentOf(store(), from)).toBeUndefined()
+    })
+
+    it('copies nothing of a checkpoint of which a part does not exist', async () => {
+      const [from, to] = [await givenRun(store()), await givenRun(store())]
+      await write(from, pieces(patterned(9)))
+
+      await expect(
+        store().transaction((tx) => tx.copyCheckpoint(['workspace', 'session'], { from, to })),
+      ).rejects.toMatchObject({ code: 'conflict' })
+
+      expect(await contentOf(store(), to)).toBeUndefined()
+    })
+
     it('does not depend on how the content was cut (property)', async () => {
       const runId = await givenRun(store())
       const lengths = fc.array(fc.integer({ min: 0, max: 700_000 }), { maxLength: 6 })

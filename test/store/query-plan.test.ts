@@ -71,6 +71,8 @@ async function exercise(store: Store): Promise<void> {
   await store.listClaims(['requested', 'bound'])
   await store.writeBlob({ runId, name: 'session', maxBytes: 9 }, oneByte())
   for await (const _ of (await store.readBlob(runId, 'session'))?.chunks ?? []);
+  const to = await givenRun(store)
+  await store.transaction((tx) => tx.copyCheckpoint(['session'], { from: runId, to }))
   await store.deleteBlobs(runId)
   await store.readApiKey('h')
   await store.countApiKeys()

@@ -169,6 +169,52 @@ export async function promoteBlob({ db }: Scope, runId: string, name: string): P
   if (numUpdatedRows === 0n) throw new SandboxError('conflict', `Run ${runId} has no new ${name} to keep.`)
 }
 
+/** Chunks per statement: no statement takes long, and other work goes on between them. */
+const CHUNKS_PER_COPY = 16
+
+/** Copies the current blobs of one run to another one. */
+export async function copyCheckpoint(
+  scope: Scope,
+  names: readonly string[],
+  { from, to }: { from: string; to: string },
+): Promise<void> {
+  for (const name of names) await copyBlob(scope, name, { from, to })
+}
+
+const gone = (runId: string, name: string) =>
+  new SandboxError(
+    'conflict',
+    `The ${name} of the checkpoint of ${runId} is not stored any more. Start a new run instead.`,
+  )
+
+async function copyBlob(
+  { db, engine }: Scope,
+  name: string,
+  { from, to }: { from: string; to: string },
+): Promise<void> {
+  const blob = await db
+    .selectFrom('blobs')
+    .select(['id', 'sha256', 'bytes'])
+    .where('run_id', '=', from)
+    .where('name', '=', name)
+    .where('state', '=', 'complete')
+    .executeTakeFirst()
+  if (!blob) throw gone(from, name)
+  const id = randomUUID()
+  const { sha256, bytes } = blob
+  const row = { id, run_id: to, name, state: 'complete', sha256, bytes, touched_ms: engine.nowMs } as const
+  await db.insertInto('blobs').values(row).execute()
+  for (let first = 0; first * CHUNK_BYTES < bytes; first += CHUNKS_PER_COPY) {
+    const chunks = db
+      .selectFrom('blob_chunks')
+      .select([sql.lit(id).as('blob_id'), 'ordinal', 'data'])
+      .where('blob_id', '=', blob.id)
+      .where('ordinal', '>=', first)
+      .where('ordinal', '<', first + CHUNKS_PER_COPY)
+    await db.insertInto('blob_chunks').columns(['blob_id', 'ordinal', 'data']).expression(chunks).execute()
+  }
+}
+
 export async function deleteBlobs({ db }: Scope, runId: string): Promise<void> {
   await db.deleteFrom('blobs').where('run_id', '=', runId).execute()
 }

@@ -42,6 +42,7 @@ const toRun = (row: Row): RunRow => ({
     suspendAskedAt: row.suspend_asked_at,
     waiting: fromOptionalJson<NonNullable<RunRow['waiting']>>(row.waiting_json),
     checkpoint: fromOptionalJson<NonNullable<RunRow['checkpoint']>>(row.checkpoint_json),
+    source: fromOptionalJson<NonNullable<RunRow['source']>>(row.source_json),
   }),
   carriedCalls: fromOptionalJson<string[]>(row.carried_calls_json) ?? [],
   losses: row.losses,
@@ -108,6 +109,7 @@ export async function insertRun({ db }: Scope, run: NewRun): Promise<RunRow> {
     ends_with_service: run.endsWithService ? 1 : 0,
     suspend_asked_at: null,
     usage_json: null,
+    source_json: toOptionalJson(run.source),
   }
   await db.insertInto('runs').values(row).execute()
   return toRun(row)

@@ -44,6 +44,6 @@ export async function obtainSandbox(
   if (run.ending !== undefined) throw new SandboxError('run_ended', 'the run ended before it was launched')
   const launched = await launchWhenRoom({ ...deps, capacity }, run, signal)
   const committer = new BatchCommitter(deps, audit, { run, after: 0 })
-  if (launched.generation > 1) await recallEvents(deps.store, run.id, committer)
+  if (launched.generation > 1 || run.source) await recallEvents(deps.store, run, committer)
   return { launched, committer, after: 0 }
 }

@@ -1,5 +1,5 @@
 import type { CallDecision } from '../../../../contracts/decisions.ts'
-import type { HostEvent } from '../../../../contracts/events.ts'
+import type { HostEvent, RunEvent } from '../../../../contracts/events.ts'
 import type { ApprovalRow, CommandRow, RunRow, Store, TurnRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import type { BatchCommitter } from '../ingest/commit-batch.ts'
@@ -20,21 +20,45 @@ export type Position = {
   readonly decisions: readonly CallDecision[]
 }
 
-/** Shows the committer every event of the run. Returns how its turns ended, by turn. */
+type Reading = Pick<Store, 'readRun' | 'readEvents'>
+type Past = Pick<RunRow, 'id' | 'source'>
+
+/**
+ * Shows the committer every event of the run, and before them those of the runs that it descends from, up to the
+ * checkpoints that were copied: what they have touched is in the conversation and in the files. Returns how the turns of
+ * the run ended, by turn.
+ */
 export async function recallEvents(
-  store: Pick<Store, 'readEvents'>,
-  runId: string,
-  committer: BatchCommitter,
+  store: Reading,
+  run: Past,
+  committer: Pick<BatchCommitter, 'recall'>,
 ): Promise<ReadonlyMap<string, TurnEnded>> {
   const ends = new Map<string, TurnEnded>()
+  for (const { runId, through } of await lineOf(store, run)) {
+    for await (const event of eventsOf(store, runId, through)) {
+      committer.recall(event)
+      if (event.type === 'turn.ended' && runId === run.id) ends.set(event.data.turnId, event.data)
+    }
+  }
+  return ends
+}
+
+type Part = { readonly runId: string; readonly through: number }
+
+/** The run and those that it descends from, the oldest first, with the last event of each that counts. */
+async function lineOf(store: Reading, run: Past): Promise<readonly Part[]> {
+  const line: Part[] = [{ runId: run.id, through: Number.MAX_SAFE_INTEGER }]
+  for (let source = run.source; source; source = (await store.readRun(source.runId))?.source)
+    line.unshift({ runId: source.runId, through: source.sequence })
+  return line
+}
+
+async function* eventsOf(store: Reading, runId: string, through: number): AsyncGenerator<RunEvent> {
   for (let after = 0; ; ) {
     const page = await store.readEvents(runId, after, PAGE)
-    for (const { event } of page) {
-      committer.recall(event)
-      if (event.type === 'turn.ended') ends.set(event.data.turnId, event.data)
-    }
+    for (const { event } of page.filter(({ sequence }) => sequence <= through)) yield event
     after = page.at(-1)?.sequence ?? after
-    if (page.length < PAGE) return ends
+    if (page.length < PAGE || after >= through) return
   }
 }
 
@@ -44,7 +68,7 @@ export async function readPosition(
   run: RunRow,
   committer: BatchCommitter,
 ): Promise<Position> {
-  const ends = await recallEvents(store, run.id, committer)
+  const ends = await recallEvents(store, run, committer)
   return store.transaction(async (tx) => {
     const turns = await tx.listTurns(run.id)
     const calls = await tx.listCalls(run.id, ['open', 'released', 'refused'])

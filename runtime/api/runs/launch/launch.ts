@@ -267,6 +267,6 @@ async function putWorkspace(
   if (run.workspace.kind === 'path') return
   const blob = await store.readBlob(run.id, 'workspace')
   if (blob) return to.client.putWorkspace(blob.chunks, withTimeout(WORKSPACE_TIMEOUT_MS, to.signal))
-  if (run.workspace.kind === 'upload')
-    throw new SandboxError('workspace_invalid', 'the uploaded workspace is not in the store')
+  if (run.workspace.kind !== 'empty')
+    throw new SandboxError('workspace_invalid', 'the workspace of the run is not in the store')
 }
