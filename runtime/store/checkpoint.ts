@@ -14,6 +14,4 @@ export interface Checkpoint {
 export interface RunOrigin extends RunSource {
   /** The last event of that run that the checkpoint includes. */
   readonly sequence: number
-  /** How many runs the run descends from, each begun from the one before. */
-  readonly depth: number
 }

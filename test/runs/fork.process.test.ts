@@ -219,23 +219,6 @@ describe('a fork', () => {
     })
   })
 
-  it('is no more than the 32nd run of a line', async () => {
-    const { service: at, store } = service()
-    let id = await anEndedRun([[DONE]])
-    for (let depth = 1; depth <= 32; depth += 1) {
-      const { id: next } = await at.forkRun(alice, id, aFork({ workspace: { kind: 'upload' } }))
-      await store.transaction((tx) => tx.changeRun(next, { checkpointAt: '2026-01-01T00:00:00.000Z' }))
-      if (depth > 1) await at.cancel(alice, id)
-      id = next
-    }
-
-    await expect(at.forkRun(alice, id, aFork({ workspace: { kind: 'upload' } }))).rejects.toMatchObject({
-      code: 'conflict',
-      message: expect.stringContaining('32'),
-    })
-    await at.cancel(alice, id)
-  })
-
   it('has at most the settings of its source, and those of today', async () => {
     const { service: at, store } = service()
     const source = await anEndedRun([[DONE], [shell('true')]], {

@@ -66,6 +66,7 @@ const toRun = (row: Row): RunRow => ({
   hostReread: row.host_reread,
   activeMs: row.active_ms,
   usage: { ...NO_USAGE, ...fromOptionalJson<Partial<RunUsage>>(row.usage_json) },
+  touched: { secret: row.touched_secret === 1 },
   createdAt: row.created_at,
 })
 
@@ -109,6 +110,7 @@ export async function insertRun({ db }: Scope, run: NewRun): Promise<RunRow> {
     ends_with_service: run.endsWithService ? 1 : 0,
     suspend_asked_at: null,
     usage_json: null,
+    touched_secret: run.touched?.secret ? 1 : 0,
     source_json: toOptionalJson(run.source),
   }
   await db.insertInto('runs').values(row).execute()
@@ -177,6 +179,9 @@ async function raiseHostSequence(db: Scope['db'], id: string, change: RunChange)
 const waitingColumn = (waiting: RunChange['waiting']) =>
   waiting === null ? null : (toOptionalJson(waiting) ?? undefined)
 
+/** The flag is never cleared. */
+const secretColumn = (touched: RunChange['touched']) => (touched?.secret ? 1 : undefined)
+
 const columnsOf = (change: RunChange) =>
   changed({
     generation: change.generation,
@@ -199,6 +204,7 @@ const columnsOf = (change: RunChange) =>
     host_reread: change.generation === undefined ? change.hostReread : 0,
     host_sequence: change.generation === undefined ? undefined : (change.hostSequence ?? 0),
     ending_json: toOptionalJson(change.ending) ?? undefined,
+    touched_secret: secretColumn(change.touched),
   })
 
 /** Newest first. */

@@ -11,8 +11,6 @@ import type { Caller } from '../service.ts'
 /** A run from whose last checkpoint a new run begins, and the parts of the checkpoint that the new run gets. */
 export type Origin = { readonly run: RunRow; readonly parts: readonly CheckpointBlob[] }
 
-/** Each run of a line reads the events of all runs before it when it starts. */
-const MAX_DEPTH = 32
 const MAX_TOLD_CALLS = 40
 
 /** The row of a run that the caller may copy. Operators see the runs of others, but only an owner copies a run. */
@@ -31,9 +29,7 @@ export async function lockOrigin(tx: Transaction, { run, parts }: Origin): Promi
   if (!current) throw new SandboxError('not_found', `there is no run ${run.id}`)
   const problem = (parts.includes('workspace') ? noFiles(current) : undefined) ?? noCheckpoint(current)
   if (problem) throw problem
-  if (depthOf(current) <= MAX_DEPTH) return current
-  const message = `${run.id} is the last of ${MAX_DEPTH} runs that each began from the one before. Download its workspace, and start a run with an upload.`
-  throw new SandboxError('conflict', message)
+  return current
 }
 
 function noFiles({ id, workspace }: RunRow): SandboxError | undefined {
@@ -59,15 +55,12 @@ function noCheckpoint(run: RunRow): SandboxError | undefined {
   return new SandboxError('run_not_ready', `${id} is ${state} and has no checkpoint yet. ${next}`)
 }
 
-const depthOf = ({ source }: RunRow): number => (source?.depth ?? 0) + 1
-
 /** What the new run records about its origin. */
 export const originOf = (run: RunRow, parts: readonly CheckpointBlob[]): RunOrigin => ({
   runId: run.id,
   checkpointAt: run.checkpointAt ?? run.createdAt,
   copied: [...parts],
   sequence: run.checkpoint?.sequence ?? run.lastSequence,
-  depth: depthOf(run),
 })
 
 /**

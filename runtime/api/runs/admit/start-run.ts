@@ -207,7 +207,8 @@ async function insert({ run: deps, audit }: StartDeps, insertion: Insertion): Pr
     const policyVersion = deps.governance.version(settings)
     const from = origin && (await lockOrigin(tx, origin))
     const source = from && originOf(from, origin.parts)
-    const inserted = await tx.insertRun({ ...run, settings, policyVersion, ...present({ source }) })
+    const inherited = present({ source, touched: from?.touched })
+    const inserted = await tx.insertRun({ ...run, settings, policyVersion, ...inherited })
     const row = from ? await copyOrigin(tx, from, inserted) : inserted
     if (run.kind === 'agent') {
       const id = timeOrderedId('turn', deps.clock())
