@@ -1,3 +1,5 @@
+import type { RunSource } from '../../contracts/events.ts'
+
 /** The position of a saved session and workspace. */
 export interface Checkpoint {
   /** The last event of the run that the checkpoint includes. */
@@ -59,4 +61,27 @@ export interface CheckpointStore {
    * uploads of runs that ended before `endedBefore`, and idempotency keys after a day. Returns how many were deleted.
    */
   sweep(given: { readonly endedBefore: string; readonly now: Date; readonly limit: number }): Promise<number>
+}
+
+/** The parts of a checkpoint. */
+export type CheckpointPart = 'workspace' | 'session'
+
+/** The part of a transaction that changes checkpoints. */
+export interface CheckpointTransaction {
+  /**
+   * Puts a checkpoint in force, in place of the last one and of the uploaded archive. `conflict` if one of its contents is
+   * not stored, or if the last one is of a later moment of the run.
+   */
+  commitCheckpoint(runId: string, checkpoint: StoredCheckpoint): Promise<void>
+  /**
+   * Gives a run parts of the checkpoint of another run of the same owner. It does not depend on `from` afterwards, and any
+   * checkpoint of its own is later. `conflict` if a part is missing.
+   */
+  copyCheckpoint(parts: readonly CheckpointPart[], runs: { from: string; to: string }): Promise<void>
+}
+
+/** The checkpoint of another run that a run began from. */
+export interface RunOrigin extends RunSource {
+  /** The last event of that run that the checkpoint includes. */
+  readonly sequence: number
 }

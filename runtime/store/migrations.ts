@@ -206,6 +206,9 @@ async function createService(db: Kysely<Tables>): Promise<void> {
     .execute()
 }
 
+const addSource: Migration['up'] = (db) =>
+  db.schema.alterTable('runs').addColumn('source_json', 'text').execute()
+
 /** Forward only. A migration that was released is never changed: a new one is added. */
 export const MIGRATIONS: readonly Migration[] = [
   {
@@ -380,4 +383,5 @@ export const MIGRATIONS: readonly Migration[] = [
     up: createCheckpoints,
   },
   { version: 14, ...QUEUE_MIGRATION },
+  { version: 15, name: 'the run from whose checkpoint a run began', up: addSource },
 ]

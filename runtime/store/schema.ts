@@ -173,6 +173,7 @@ interface RunsTable {
   suspend_asked_at: string | null
   usage_json: string | null
   touched_secret: number
+  source_json: string | null
 }
 
 /** All times are of the store's clock, in milliseconds since 1970. */

@@ -5,7 +5,7 @@ import { insertApiKey } from './tables/api-keys.ts'
 import { decideApproval, insertApproval, listApprovals, readApproval } from './tables/approvals.ts'
 import { appendAudit, lockAuditHead } from './tables/audit.ts'
 import { changeCall, insertCall, listCalls, listReleasedCalls, readCall } from './tables/calls.ts'
-import { commitCheckpoint } from './tables/checkpoints.ts'
+import { commitCheckpoint, copyCheckpoint } from './tables/checkpoints.ts'
 import { bindClaim, changeClaim, readClaim, upsertClaim } from './tables/claims.ts'
 import { endCommand, insertCommand, listRunningCommands, readCommand } from './tables/commands.ts'
 import { appendEvents } from './tables/events.ts'
@@ -82,6 +82,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   auditHead: (runId) => lockAuditHead(scope, runId),
   appendAudit: (rows, head) => appendAudit(scope, rows, head),
   commitCheckpoint: (runId, checkpoint) => commitCheckpoint(scope, runId, checkpoint),
+  copyCheckpoint: (parts, runs) => copyCheckpoint(scope, parts, runs),
   insertIdempotencyKey: (row) => insertIdempotencyKey(scope, row),
   insertApiKey: (row) => insertApiKey(scope, row),
   writeSetting: (name, value) => writeSetting(scope, name, value),

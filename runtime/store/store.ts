@@ -5,13 +5,15 @@ import type { Isolation } from '../../contracts/exec.ts'
 import type { SandboxSettings } from '../../contracts/policy.ts'
 import type { AuditHead, AuditQuery, AuditRow } from './audit-rows.ts'
 import type { CallChange, CallRow, NewCall, ReleasedCalls } from './call-row.ts'
-import type { Checkpoint, CheckpointStore, StoredCheckpoint } from './checkpoint.ts'
+import type { Checkpoint, CheckpointStore, CheckpointTransaction, RunOrigin } from './checkpoint.ts'
 import type { EventListener } from './event-listeners.ts'
 import type { QueueReads, QueueTransaction } from './queue.ts'
 
 /** A run as the store keeps it: what callers see, and what the executor needs to go on after a restart. */
-export interface RunRow extends Omit<Run, 'sandbox' | 'budgets' | 'queue'> {
+export interface RunRow extends Omit<Run, 'sandbox' | 'budgets' | 'queue' | 'source'> {
   readonly sandbox?: { readonly name: string; readonly isolation: Isolation }
+  /** The run from whose checkpoint this run began. */
+  readonly source?: RunOrigin
   /** The requested agent, without any credential. */
   readonly agentSpec: unknown
   /** Settings in force for this run, after ceiling, policy and request. */
@@ -148,10 +150,7 @@ export interface TurnEnd {
   readonly message?: string
 }
 
-export interface TurnOutcome {
-  readonly outcome: 'succeeded' | 'failed'
-  readonly summary?: string
-}
+export type TurnOutcome = { readonly outcome: 'succeeded' | 'failed'; readonly summary?: string }
 
 export interface CommandRow {
   readonly id: string
@@ -234,7 +233,7 @@ export type RunCount = { readonly owner?: string; readonly states: readonly RunS
 /** Leases of processes that drive runs are named by this and their id. */
 export const HOLDER_LEASE = 'holder:'
 /** What one transaction may do. Every method sees the writes before it. */
-export interface Transaction extends QueueTransaction {
+export interface Transaction extends QueueTransaction, CheckpointTransaction {
   insertRun(run: NewRun): Promise<RunRow>
   /** Reads the run and locks it against other writers until the transaction ends, so that the result stays valid. */
   readRun(id: string): Promise<RunRow | undefined>
@@ -314,11 +313,6 @@ export interface Transaction extends QueueTransaction {
 
   /** Stores a response under its key; returns false if the key already has one. */
   insertIdempotencyKey(row: IdempotencyRow): Promise<boolean>
-  /**
-   * Puts a checkpoint in force, in place of the last one and of the uploaded archive. `conflict` if one of its contents is
-   * not stored, or if the last one is of a later moment of the run.
-   */
-  commitCheckpoint(runId: string, checkpoint: StoredCheckpoint): Promise<void>
   insertApiKey(row: ApiKeyRow): Promise<void>
   writeSetting(name: string, value: string): Promise<void>
 

@@ -99,6 +99,12 @@ export class MemoryService implements RunService {
     })
   }
 
+  async forkRun(caller: Caller, id: string, fork: Parameters<RunService['forkRun']>[2]) {
+    this.#visible(caller, id)
+    const agent = { kind: 'copilot' } as const
+    return this.startRun(caller, { ...fork, workspace: fork.workspace ?? { kind: 'run', runId: id }, agent })
+  }
+
   async createSandbox(caller: Caller, request: Parameters<RunService['createSandbox']>[1]) {
     this.#begin('createSandbox')
     if (this.runs.size >= this.maxRuns) throw new SandboxError('queue_full', 'The limit of runs is reached.')

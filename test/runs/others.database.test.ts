@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { ForkRun } from '../../contracts/api.ts'
 import { loadDeploymentKeys } from '../../runtime/api/keys/deployment-keys.ts'
 import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import { Approvals } from '../../runtime/api/runs/gates/approvals.ts'
@@ -41,6 +42,22 @@ describe.skipIf(reason !== undefined)(
       })
 
       expect(dataOf(events, 'command.output').map(({ chunk }) => chunk)).toEqual(['removed\n'])
+    })
+
+    it('does not change a fork of it', async () => {
+      const { driver, other } = await twoProcesses()
+      const turns = [[shell('echo first > log.txt')], [shell('cat log.txt')]]
+      const source = await driver.service.startRun(
+        alice,
+        aRun('', [], { workspace: { kind: 'empty' }, agent: { kind: 'scripted', plan: { turns } } }),
+      )
+      await follow(driver.service, source.id)
+
+      const { id } = await driver.service.forkRun(alice, source.id, ForkRun.parse({ task: 'again' }))
+      await other.deleteBlobs(source.id)
+
+      const events = await follow(driver.service, id)
+      expect(dataOf(events, 'command.output').map(({ chunk }) => chunk)).toEqual(['first\n'])
     })
 
     it('ends it when it is an end', async () => {

@@ -93,7 +93,11 @@ async function exercise(store: Store): Promise<void> {
   for await (const _ of await store.readContent('ada', sha256));
   const at = '2026-01-01T00:00:00.000Z'
   const checkpoint = { owner: 'ada', generation: 1, hostSequence: 1, policyVersion: 'p', at }
-  await store.transaction((tx) => tx.commitCheckpoint(runId, { ...checkpoint, contents: [sha256] }))
+  await store.transaction((tx) =>
+    tx.commitCheckpoint(runId, { ...checkpoint, session: sha256, contents: [sha256] }),
+  )
+  const to = await givenRun(store)
+  await store.transaction((tx) => tx.copyCheckpoint(['session'], { from: runId, to }))
   await store.readCheckpoint(runId)
   await store.sweep({ endedBefore: '2999-01-01T00:00:00.000Z', now: new Date(), limit: 10 })
   await store.readApiKey('h')

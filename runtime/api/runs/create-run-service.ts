@@ -53,7 +53,7 @@ export function createRunService(given: RunServiceDeps): RunService {
   const uploads = createUploads(deps, finishParts)
   const commands = createRunCommands(deps, audit)
   const file = createFileCalls(deps, audit)
-  const start = { run: deps, policy }
+  const start = { run: deps, policy, audit }
   const lifecycle = new Lifecycle({ deps, start, active, queue, uploads, views, finishParts })
   const findServing = servingRunFinder(deps, active)
   const reaper = new ReaperFigures()
@@ -96,6 +96,7 @@ export function createRunService(given: RunServiceDeps): RunService {
     },
 
     startRun: (caller, request) => lifecycle.startRun(caller, request),
+    forkRun: (caller, id, request) => lifecycle.forkRun(caller, id, request),
     createSandbox: (caller, request) => lifecycle.createSandbox(caller, request),
     uploadWorkspace: (caller, id, archive) => lifecycle.uploadWorkspace(caller, id, archive),
     startTurn: (caller, id, turn) => lifecycle.startTurn(caller, id, turn),

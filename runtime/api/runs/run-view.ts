@@ -1,5 +1,7 @@
 import { FINAL_STATES, type Run } from '../../../contracts/api.ts'
+import type { RunSource } from '../../../contracts/events.ts'
 import { SandboxError } from '../../kit/errors.ts'
+import type { RunOrigin } from '../../store/checkpoint.ts'
 import { QUEUED_STATES } from '../../store/queue.ts'
 import type { RunRow, Store } from '../../store/store.ts'
 import { budgetUses } from './budgets/budget-uses.ts'
@@ -42,6 +44,7 @@ export function toRun(row: RunRow): Run {
     endsWithService: _ends,
     suspendAskedAt: _asked,
     usage: _usage,
+    source,
     workspace,
     ...run
   } = row
@@ -49,8 +52,15 @@ export function toRun(row: RunRow): Run {
     ...run,
     budgets: budgetUses(row),
     workspace: workspace.kind === 'upload' ? { kind: 'upload' } : workspace,
+    ...(source && { source: toSource(source) }),
   }
 }
+
+const toSource = ({ runId, checkpointAt, copied }: RunOrigin): RunSource => ({
+  runId,
+  checkpointAt,
+  copied,
+})
 
 /** The row of a run that the caller may see; to everybody else it does not exist. */
 export async function requireRun(store: Store, caller: Caller, id: string): Promise<RunRow> {

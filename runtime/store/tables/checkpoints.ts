@@ -1,5 +1,5 @@
 import { SandboxError } from '../../kit/errors.ts'
-import type { StoredCheckpoint } from '../checkpoint.ts'
+import type { CheckpointPart, StoredCheckpoint } from '../checkpoint.ts'
 import { fromText, present, toText } from '../codec.ts'
 import type { Scope } from '../engine.ts'
 
@@ -64,6 +64,32 @@ export async function commitCheckpoint(
     await db.insertInto('checkpoint_contents').values({ run_id: runId, content_id: id }).execute()
   }
   await db.deleteFrom('blobs').where('run_id', '=', runId).where('name', 'in', REPLACED).execute()
+}
+
+/** The copy names the same contents, so it copies no bytes. Its position is before the first own checkpoint of `to`. */
+export async function copyCheckpoint(
+  scope: Scope,
+  parts: readonly CheckpointPart[],
+  { from, to }: { from: string; to: string },
+): Promise<void> {
+  const stored = await readCheckpoint(scope, from)
+  const missing = parts.find((part) => stored?.[part] === undefined)
+  if (!stored || missing)
+    throw new SandboxError(
+      'conflict',
+      `The ${missing ?? 'content'} of the checkpoint of ${from} is not stored any more. Start a new run instead.`,
+    )
+  const { session, workspace, contents, ...rest } = stored
+  const copy = {
+    ...rest,
+    generation: 0,
+    hostSequence: 0,
+    ...(parts.includes('session') && present({ session })),
+    ...(parts.includes('workspace') && present({ workspace })),
+  }
+  // Which contents are those of the files is in the manifest, so a copy with the files keeps all of them.
+  const needed = parts.includes('workspace') ? contents : [session].filter((sha256) => sha256 !== undefined)
+  await commitCheckpoint(scope, to, { ...copy, contents: needed })
 }
 
 async function refuseEarlier(

@@ -43,6 +43,7 @@ const toRun = (row: Row): RunRow => ({
     suspendAskedAt: row.suspend_asked_at,
     waiting: fromOptionalJson<NonNullable<RunRow['waiting']>>(row.waiting_json),
     checkpoint: fromOptionalJson<NonNullable<RunRow['checkpoint']>>(row.checkpoint_json),
+    source: fromOptionalJson<NonNullable<RunRow['source']>>(row.source_json),
   }),
   carriedCalls: fromOptionalJson<string[]>(row.carried_calls_json) ?? [],
   losses: row.losses,
@@ -111,6 +112,7 @@ export async function insertRun(scope: Scope, run: NewRun): Promise<RunRow> {
     suspend_asked_at: null,
     usage_json: null,
     touched_secret: run.touched?.secret ? 1 : 0,
+    source_json: toOptionalJson(run.source),
   }
   await scope.db.insertInto('runs').values(row).execute()
   await insertQueueRow(scope, run)

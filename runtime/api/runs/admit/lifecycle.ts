@@ -1,4 +1,4 @@
-import type { CreateSandbox, Run, StartRun, StartTurn, Turn } from '../../../../contracts/api.ts'
+import type { CreateSandbox, ForkRun, Run, StartRun, StartTurn, Turn } from '../../../../contracts/api.ts'
 import { delay, withTimeout } from '../../../kit/deadline.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import type { RunRow } from '../../../store/store.ts'
@@ -12,7 +12,7 @@ import type { Dispatcher } from '../queue/dispatcher.ts'
 import type { RunViews } from '../queue/queue-view.ts'
 import { isFinal, requireRun, toRun } from '../run-view.ts'
 import type { Caller, RunService } from '../service.ts'
-import { insertRun, insertSandbox, type StartDeps } from './start-run.ts'
+import { insertFork, insertRun, insertSandbox, type StartDeps } from './start-run.ts'
 import type { Uploads } from './uploads.ts'
 
 export type LifecycleParts = {
@@ -44,6 +44,10 @@ export class Lifecycle {
 
   async startRun(caller: Caller, request: StartRun): Promise<Run> {
     return toRun(await this.#begin(() => insertRun(this.#parts.start, caller, request)))
+  }
+
+  async forkRun(caller: Caller, id: string, request: ForkRun): Promise<Run> {
+    return toRun(await this.#begin(() => insertFork(this.#parts.start, caller, { id, request })))
   }
 
   async createSandbox(caller: Caller, request: CreateSandbox): Promise<Run> {

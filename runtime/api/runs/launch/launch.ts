@@ -222,6 +222,6 @@ async function putWorkspace(
   if (run.workspace.kind === 'path') return
   const archive = await openWorkspaceArchive(store, run)
   if (archive) return to.client.putWorkspace(archive, withTimeout(WORKSPACE_TIMEOUT_MS, to.signal))
-  if (run.workspace.kind === 'upload')
-    throw new SandboxError('workspace_invalid', 'the uploaded workspace is not in the store')
+  if (run.workspace.kind !== 'empty')
+    throw new SandboxError('workspace_invalid', 'the workspace of the run is not in the store')
 }
