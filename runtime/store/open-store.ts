@@ -24,7 +24,7 @@ export async function openStore(location: StoreLocation, { log }: { log: Log }):
   try {
     await migrate(engine)
     await engine.writer.transaction().execute((db) => deleteAbandonedBlobs({ db, engine }))
-    return reportingFaults(createSqlStore(engine, listeners))
+    return reportingFaults(createSqlStore(engine, listeners, log))
   } catch (error) {
     await engine.close()
     throw error

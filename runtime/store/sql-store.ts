@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { RunEnvelope } from '../../contracts/events.ts'
+import type { Log } from '../kit/log.ts'
 import type { Engine, WriteScope } from './engine.ts'
 import type { EventListeners } from './event-listeners.ts'
 import { transactionOver } from './sql-transaction.ts'
@@ -26,7 +27,7 @@ import {
 const READINESS = { name: 'readiness', holder: 'every process', ttlMs: 0 }
 
 /** The store over a migrated engine. */
-export function createSqlStore(engine: Engine, listeners: EventListeners): Store {
+export function createSqlStore(engine: Engine, listeners: EventListeners, log: Log): Store {
   const reading = { db: engine.reader, engine }
   const write = createWriter(engine, listeners)
 
@@ -35,7 +36,11 @@ export function createSqlStore(engine: Engine, listeners: EventListeners): Store
     transaction: (work) => write((scope) => work(transactionOver(scope))),
 
     readRun: (id) => readRun(reading, id),
-    listRuns: (filter) => listRuns(reading, filter),
+    listRuns: async (filter) => {
+      const { damaged, ...page } = await listRuns(reading, filter)
+      for (const { id, error } of damaged) log.error('a run cannot be read', { runId: id, error })
+      return page
+    },
     countRuns: (filter) => countRuns(reading, filter),
     listAbandonedRuns: (states, limit) => listAbandonedRuns(reading, states, limit),
     readEvents: (runId, after, limit) => readEvents(reading, runId, { after, limit }),

@@ -51,7 +51,7 @@ async function aCountingStore() {
   await migrate(engine)
   const counter = new Counter()
   const counted = { ...engine, reader: counter.on(engine.reader), writer: counter.on(engine.writer) }
-  const store = createSqlStore(counted, new EventListeners(silentLog))
+  const store = createSqlStore(counted, new EventListeners(silentLog), silentLog)
   const audit = createAuditTrail(await loadDeploymentKeys(join(folder, 'keys')))
   return { store, counter, audit }
 }

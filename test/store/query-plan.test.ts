@@ -116,6 +116,7 @@ describe('the queries of the store', () => {
     const store = createSqlStore(
       { ...engine, reader: listening, writer: listening },
       new EventListeners(silentLog),
+      silentLog,
     )
 
     await exercise(store)

@@ -66,7 +66,7 @@ describe('the embedded store', () => {
   it('fails writes with unavailable while another process holds the lock, still reads, and recovers', async () => {
     const file = freshFile()
     const store = await openAt({ kind: 'sqlite', file })
-    const impatient = createSqlStore(await openSqlite(file, 100), new EventListeners(silentLog))
+    const impatient = createSqlStore(await openSqlite(file, 100), new EventListeners(silentLog), silentLog)
     const intruder = new DatabaseSync(file)
     intruder.exec('begin immediate')
 

@@ -305,14 +305,14 @@ export class ActiveRun {
 
   /** An end that was already decided stays in force, even if the sandbox is gone before its driver. */
   #rethrow(error: unknown): never {
-    if (this.run.ending !== undefined) this.end(this.run.ending as Ending)
+    if (this.run.ending !== undefined) this.end(this.run.ending)
     throw error
   }
 
   /** Other processes take turns, commands, decisions and the end of the run too. */
   async #hearOthers(): Promise<void> {
     const { run, commands, decided } = await hearOthers(this.#deps.store, this.run.id, this.#pending)
-    if (run?.ending !== undefined) this.end(run.ending as Ending)
+    if (run?.ending !== undefined) this.end(run.ending)
     if (run?.usedAt !== this.#usedAt) this.#watchdog.sign()
     this.#usedAt = run?.usedAt
     if (run?.suspendAskedAt !== this.#suspendAskedAt) {
@@ -361,7 +361,7 @@ export class ActiveRun {
 
   /** Repeats requests that the sandbox may not have received. A repeated request has no effect. */
   async #catchUp({ client, relay }: Serving, resumed: Position): Promise<void> {
-    if (this.run.ending !== undefined) return this.end(this.run.ending as Ending)
+    if (this.run.ending !== undefined) return this.end(this.run.ending)
     this.#turns.expect(resumed)
     this.#expect(resumed.pending)
     this.#waitsForPeople = this.run.state === 'waiting' && this.run.waiting?.for !== 'turn'
