@@ -167,10 +167,12 @@ export class Lifecycle {
     if (driven) {
       driven.end(ending)
       await Promise.race([driven.finished, delay(CANCEL_ANSWER_MS)])
-      const { state } = (await deps.store.readRun(id)) ?? run
+      const current = (await deps.store.readRun(id)) ?? run
+      const { state } = current
       // It gave the sandbox back before it heard of the end.
       if (state === 'suspended' || (state === 'queued' && !active.get(id)))
         await this.#endUndriven(run, ending)
+      else if (!isFinal(current) && current.ending === undefined) await this.#keepEnding(id, ending)
     } else if (!isFinal(run)) await this.#endUndriven(run, ending)
   }
 
@@ -182,6 +184,17 @@ export class Lifecycle {
     const isWaiting = ({ state }: RunRow) => !deps.provider.shared || state === 'waiting_upload'
     await finishRun(deps, finishParts, { runId: id, ending, onlyIf: isWaiting })
     await this.#askToEnd(id, ending)
+  }
+
+  /**
+   * Stores an end that the driver could not store in time. If the store cannot be used, the caller is told so, and not that
+   * the run goes on.
+   */
+  async #keepEnding(id: string, ending: Ending): Promise<void> {
+    await this.#parts.deps.store.transaction(async (tx) => {
+      const run = await tx.readRun(id)
+      if (run && !isFinal(run) && run.ending === undefined) await tx.changeRun(id, { ending })
+    })
   }
 
   /** Asks the process that drives the run, now or soon, to end it. */
