@@ -121,6 +121,11 @@ export const Run = z.object({
   outcome: z.object({ outcome: z.enum(['succeeded', 'failed']), summary: z.string().optional() }).optional(),
   /** Set while the state is `waiting`, `suspending` or `suspended`. */
   waiting: z.object({ for: WaitingFor, since: z.iso.datetime() }).optional(),
+  /**
+   * Set while the run waits in the queue. The next run has position 1. `estimatedStart` is absent if too few runs have
+   * started recently.
+   */
+  queue: z.object({ position: z.int().min(1), estimatedStart: z.iso.datetime().optional() }).optional(),
   /** What the run has used so far, with its limits. */
   budgets: BudgetUses.optional(),
   lastSequence: z.int(),

@@ -7,7 +7,6 @@ import type { RunDeps } from '../../runtime/api/runs/deps.ts'
 import { createActiveRuns } from '../../runtime/api/runs/drive/active-runs.ts'
 import { Approvals } from '../../runtime/api/runs/gates/approvals.ts'
 import { claimName } from '../../runtime/api/runs/ids.ts'
-import { CapacityQueue } from '../../runtime/api/runs/queue/capacity-queue.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { EventRedactor } from '../../runtime/redaction/event-redactor.ts'
 import { createRedactor } from '../../runtime/redaction/redactor.ts'
@@ -44,8 +43,7 @@ const deps = {
     },
   },
 } as unknown as RunDeps
-const capacity = { agent: new CapacityQueue(), command: new CapacityQueue() }
-const active = createActiveRuns(deps, { audit, approvals: new Approvals(deps, audit), capacity })
+const active = createActiveRuns(deps, { audit, approvals: new Approvals(deps, audit) }, () => undefined)
 
 async function givenRun(number: number): Promise<RunRow> {
   const run = seededRun(number, { holder: 'bench' })

@@ -6,6 +6,7 @@ import { age } from '../terminal/duration.ts'
 import type { Paint } from '../terminal/paint.ts'
 import { table } from '../terminal/table.ts'
 import { visible } from '../terminal/visible.ts'
+import { queueWords } from '../view/queue-words.ts'
 import {
   type CliContext,
   newServiceCommand,
@@ -37,6 +38,9 @@ export function runTable(runs: readonly Run[], { terminal }: CliContext, what: s
         value: ({ state }) => state,
         paint: (text, { state }) => text && stateColour(state, paint),
       },
+      ...(runs.some(({ queue }) => queue)
+        ? [{ title: 'QUEUE', value: ({ queue }: Run) => (queue ? queueWords(queue, now) : '') }]
+        : []),
       { title: 'AGE', value: ({ createdAt }) => age(createdAt, now) },
       { title: 'AGENT', value: ({ agent }) => agent.kind },
       {

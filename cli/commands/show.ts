@@ -5,6 +5,7 @@ import { duration } from '../terminal/duration.ts'
 import { facts } from '../terminal/table.ts'
 import { visible } from '../terminal/visible.ts'
 import { budgetUsesWords } from '../view/budget-words.ts'
+import { queueWords } from '../view/queue-words.ts'
 import {
   type CliContext,
   newServiceCommand,
@@ -43,6 +44,7 @@ function factsOf(run: Run, { terminal }: CliContext): (readonly [string, string]
       run.outcome &&
         [run.outcome.outcome, run.outcome.summary].filter(Boolean).map(String).map(visible).join(': '),
     ],
+    ['queue', run.queue && queueWords(run.queue, Date.now())],
     ['waits for', waitsFor(run)],
     ['task', run.kind === 'agent' ? visible(run.task) : undefined],
     ['agent', run.kind === 'agent' ? visible(run.agent.kind + model) : undefined],

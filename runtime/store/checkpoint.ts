@@ -7,3 +7,56 @@ export interface Checkpoint {
   /** The calls that waited then. */
   readonly carriedCalls?: readonly string[]
 }
+
+/** The stored parts of a run's last checkpoint. Each is a content of the owner, named by its digest. */
+export interface StoredCheckpoint {
+  readonly owner: string
+  /** The sandbox that was saved, and the last of its events that was committed before. */
+  readonly generation: number
+  readonly hostSequence: number
+  readonly policyVersion: string
+  readonly at: string
+  readonly session?: string
+  readonly workspace?: StoredWorkspace
+  /** Everything that the checkpoint needs. It is kept as long as the checkpoint. */
+  readonly contents: readonly string[]
+}
+
+export interface StoredWorkspace {
+  /** `manifest`: a list of the files and where their contents are. `archive`: the whole workspace as a tar archive. */
+  readonly kind: 'manifest' | 'archive'
+  readonly sha256: string
+  /** Digest of the manifest as the sandbox sent it. */
+  readonly tree?: string
+}
+
+export interface WrittenContent {
+  readonly sha256: string
+  readonly bytes: number
+  /** Whether the owner had no such content yet. */
+  readonly isNew: boolean
+}
+
+/** The part of the store that keeps checkpoints and their contents. */
+export interface CheckpointStore {
+  /**
+   * Stores content under its digest, once per owner. Fails with `payload_too_large` beyond `maxBytes`. Content that no
+   * checkpoint needs is deleted a day later.
+   */
+  writeContent(
+    content: { readonly owner: string; readonly maxBytes: number },
+    chunks: AsyncIterable<Uint8Array>,
+  ): Promise<WrittenContent>
+  /** The content, or a range of it; `not_found` if the owner has none. The digest of a whole content is verified. */
+  readContent(
+    owner: string,
+    sha256: string,
+    range?: { readonly start: number; readonly length: number },
+  ): Promise<AsyncIterable<Uint8Array>>
+  readCheckpoint(runId: string): Promise<StoredCheckpoint | undefined>
+  /**
+   * Deletes what is no longer needed, at most `limit` of each kind: contents a day after their last use, checkpoints and
+   * uploads of runs that ended before `endedBefore`, and idempotency keys after a day. Returns how many were deleted.
+   */
+  sweep(given: { readonly endedBefore: string; readonly now: Date; readonly limit: number }): Promise<number>
+}

@@ -2,9 +2,10 @@ import type * as z from 'zod'
 import type { HostEnvelope, RunEnvelope, RunEvent } from '../../contracts/events.ts'
 import type { AuditHead, AuditQuery, AuditRow } from './audit-rows.ts'
 import type { CallChange, CallRow, NewCall, ReleasedCalls } from './call-row.ts'
-import type { Checkpoint } from './checkpoint.ts'
+import type { Checkpoint, CheckpointStore, StoredCheckpoint } from './checkpoint.ts'
 import type * as columns from './columns.ts'
 import type { EventListener } from './event-listeners.ts'
+import type { QueueReads, QueueTransaction } from './queue.ts'
 import type { ApiKeyRow, IdempotencyKey, IdempotencyRow, TrustedFolder } from './service-rows.ts'
 
 export type RunState = z.infer<typeof columns.RunStates>
@@ -223,7 +224,7 @@ export type RunCount = { readonly owner?: string; readonly states: readonly RunS
 /** Leases of processes that drive runs are named by this and their id. */
 export const HOLDER_LEASE = 'holder:'
 /** What one transaction may do. Every method sees the writes before it. */
-export interface Transaction {
+export interface Transaction extends QueueTransaction {
   insertRun(run: NewRun): Promise<RunRow>
   /** Reads the run and locks it against other writers until the transaction ends, so that the result stays valid. */
   readRun(id: string): Promise<RunRow | undefined>
@@ -303,8 +304,11 @@ export interface Transaction {
 
   /** Stores a response under its key; returns false if the key already has one. */
   insertIdempotencyKey(row: IdempotencyRow): Promise<boolean>
-  /** Puts the complete `next-` blob in the place of the blob; `conflict` if there is none. */
-  promoteBlob(runId: string, name: CheckpointBlob): Promise<void>
+  /**
+   * Puts a checkpoint in force, in place of the last one and of the uploaded archive. `conflict` if one of its contents is
+   * not stored, or if the last one is of a later moment of the run.
+   */
+  commitCheckpoint(runId: string, checkpoint: StoredCheckpoint): Promise<void>
   insertApiKey(row: ApiKeyRow): Promise<void>
   writeSetting(name: string, value: string): Promise<void>
 
@@ -325,12 +329,10 @@ export interface Transaction {
 }
 
 /**
- * The data of a run that is stored outside its sandbox. For a run on a folder of the user: the changes in that folder.
+ * The data of a run that is stored outside its sandbox: the uploaded archive and the session that it begins with, until it
+ * has a checkpoint. For a run on a folder of the user: the changes in that folder.
  */
-export type BlobName = CheckpointBlob | `next-${CheckpointBlob}` | 'diff' | 'patch' | 'bundle'
-
-/** The parts of a checkpoint. While it is being saved, they are under `next-` names. */
-export type CheckpointBlob = 'workspace' | 'session'
+export type BlobName = 'workspace' | 'session' | 'diff' | 'patch' | 'bundle'
 
 export type NewEvent = {
   readonly event: RunEvent
@@ -339,7 +341,7 @@ export type NewEvent = {
 }
 
 /** The SQL store, one interface over SQLite and PostgreSQL. */
-export interface Store {
+export interface Store extends QueueReads, CheckpointStore {
   readonly engine: 'sqlite' | 'postgres'
   /**
    * Runs `work` in one transaction (SQLite: immediate; PostgreSQL: read committed with the row locks it takes).

@@ -35,10 +35,7 @@ describe.skipIf(reason !== undefined)(
 
       const events = await follow(driver.service, id, async (event) => {
         if (event.type !== 'shell.approval_required') return
-        const approvals = new Approvals(
-          { store: other, clock: () => new Date(), holder: { id: 'another' } },
-          audit,
-        )
+        const approvals = new Approvals({ store: other, clock: () => new Date() }, audit)
         const { requestId } = event.data
         await approvals.decide(bob, id, { requestId, outcome: 'approved', by: 'bob', scope: 'once' })
       })

@@ -13,7 +13,6 @@ import { endingWhenIdle } from '../../runtime/api/runs/drive/turn-ending.ts'
 import { Approvals } from '../../runtime/api/runs/gates/approvals.ts'
 import { claimName } from '../../runtime/api/runs/ids.ts'
 import { callsSince } from '../../runtime/api/runs/launch/preface.ts'
-import { CapacityQueue } from '../../runtime/api/runs/queue/capacity-queue.ts'
 import { takeOverRuns } from '../../runtime/api/runs/replicas/takeover.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { EventRedactor } from '../../runtime/redaction/event-redactor.ts'
@@ -51,7 +50,7 @@ async function aCountingStore() {
   await migrate(engine)
   const counter = new Counter()
   const counted = { ...engine, reader: counter.on(engine.reader), writer: counter.on(engine.writer) }
-  const store = createSqlStore(counted, new EventListeners(silentLog), silentLog)
+  const store = createSqlStore(counted, new EventListeners(silentLog), { log: silentLog })
   const audit = createAuditTrail(await loadDeploymentKeys(join(folder, 'keys')))
   return { store, counter, audit }
 }
@@ -117,7 +116,6 @@ async function costsOf(turns: number) {
       collect: async () => undefined,
     },
   } as unknown as RunDeps
-  const capacity = { agent: new CapacityQueue(), command: new CapacityQueue() }
   const approvals = new Approvals(deps, audit)
   const taken: RunRow[] = []
   counter.rows = 0
@@ -128,8 +126,8 @@ async function costsOf(turns: number) {
   if (!run) throw new Error('the run was not taken over')
   const obtained = await obtainSandbox(
     deps,
-    { audit, capacity },
-    { run, signal: new AbortController().signal },
+    { audit },
+    { run, request: undefined, signal: new AbortController().signal },
   )
   await endingWhenIdle(deps, run)
   const took = { rows: counter.rows, statements: counter.statements }

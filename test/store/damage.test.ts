@@ -124,6 +124,9 @@ describe('a damaged column', () => {
   it('of one run does not keep other runs from being taken over', async () => {
     const { store, runId, database } = await aStore()
     const other = await givenRun(store)
+    await store.transaction(async (tx) => {
+      for (const id of [runId, other]) await tx.changeRunState(id, { from: 'queued', to: 'running' })
+    })
     database.prepare('update runs set settings_json = ? where id = ?').run(SECRET, runId)
     const taken: string[] = []
     const deps = { store, holder: { id: 'this process' }, log: silentLog } as unknown as RunDeps

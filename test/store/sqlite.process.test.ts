@@ -34,6 +34,11 @@ const sqlite: StoreUnderTest = {
     database.close()
     return Number(row?.['count'])
   },
+  execute: async (location, statement) => {
+    const database = new DatabaseSync(fileOf(location))
+    database.exec(statement)
+    database.close()
+  },
 }
 
 testStore(sqlite)
@@ -67,7 +72,9 @@ describe('the embedded store', () => {
   it('fails writes with unavailable while another process holds the lock, still reads, and recovers', async () => {
     const file = freshFile()
     const store = await openAt({ kind: 'sqlite', file })
-    const impatient = createSqlStore(await openSqlite(file, 100), new EventListeners(silentLog), silentLog)
+    const impatient = createSqlStore(await openSqlite(file, 100), new EventListeners(silentLog), {
+      log: silentLog,
+    })
     const intruder = new DatabaseSync(file)
     intruder.exec('begin immediate')
 
@@ -88,7 +95,9 @@ describe('the embedded store', () => {
   it('keeps no write of a queue waiting for the waits of those before it', async () => {
     const file = freshFile()
     await (await openAt({ kind: 'sqlite', file })).close()
-    const store = createSqlStore(await openSqlite(file, 2_000), new EventListeners(silentLog), silentLog)
+    const store = createSqlStore(await openSqlite(file, 2_000), new EventListeners(silentLog), {
+      log: silentLog,
+    })
     const intruder = new DatabaseSync(file)
     intruder.exec('begin immediate')
     let refused = 0

@@ -30,6 +30,7 @@ import {
   type RunRow,
   type RunState,
 } from '../store.ts'
+import { followState, insertQueueRow } from './queue.ts'
 
 const NO_USAGE = Usage.parse({})
 
@@ -78,7 +79,7 @@ function toRun(row: object): RunRow {
   }
 }
 
-export async function insertRun({ db }: Scope, run: NewRun): Promise<RunRow> {
+export async function insertRun(scope: Scope, run: NewRun): Promise<RunRow> {
   const row = {
     id: run.id,
     kind: run.kind,
@@ -120,13 +121,19 @@ export async function insertRun({ db }: Scope, run: NewRun): Promise<RunRow> {
     usage_json: null,
     touched_secret: run.touched?.secret ? 1 : 0,
   }
-  await db.insertInto('runs').values(row).execute()
+  await scope.db.insertInto('runs').values(row).execute()
+  await insertQueueRow(scope, run)
   return toRun(row)
 }
 
 export async function readRun({ db }: Scope, id: string): Promise<RunRow | undefined> {
   const row = await db.selectFrom('runs').selectAll().where('id', '=', toText(id)).executeTakeFirst()
   return row && toRun(row)
+}
+
+export async function lockIfFree({ db, engine }: Scope, id: string): Promise<boolean> {
+  const query = db.selectFrom('runs').select('id').where('id', '=', toText(id))
+  return (await engine.lockFreeRows(query).executeTakeFirst()) !== undefined
 }
 
 export async function readAndLockRun(scope: Scope, id: string): Promise<RunRow | undefined> {
@@ -178,10 +185,11 @@ type StateMove = { readonly from: RunState; readonly to: RunState; readonly fact
 
 /** Compare and set: if the stored state is not the expected state, nothing changes. */
 export async function changeRunState(
-  { db }: Scope,
+  scope: Scope,
   id: string,
   { from, to, facts }: StateMove,
 ): Promise<void> {
+  const { db } = scope
   const { numUpdatedRows } = await db
     .updateTable('runs')
     .set({ state: to, ...columnsOf(facts) })
@@ -190,6 +198,7 @@ export async function changeRunState(
     .executeTakeFirst()
   if (numUpdatedRows === 0n) throw new SandboxError('conflict', `Run ${id} is not ${from} any more.`)
   await raiseHostSequence(db, id, facts)
+  await followState(scope, id, { from, to })
 }
 
 async function raiseHostSequence(db: Scope['db'], id: string, change: RunChange): Promise<void> {

@@ -6,10 +6,9 @@ import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { NewRun, RunRow, Transaction } from '../../../store/store.ts'
 import type { RunDeps, RunLimits } from '../deps.ts'
-import { allPlacesTaken, ownPlacesTaken } from '../drive/active-runs.ts'
 import { timeOrderedId } from '../ids.ts'
 import { firstState } from '../machine/next.ts'
-import { toRun, UNFINISHED } from '../run-view.ts'
+import { toRun, WAITING_FOR_PLACE } from '../run-view.ts'
 import type { Caller } from '../service.ts'
 import { type SandboxPolicy, settingsOfRun } from './sandbox-policy.ts'
 import { parseSettings, readSettingsFile } from './settings-file.ts'
@@ -75,8 +74,6 @@ async function prepare(
     agentSpec: agent ?? null,
     keyId: deps.keys.keyId,
     endsWithService: deps.isTemporary ?? false,
-    // The process that receives the upload drives the run.
-    ...(workspace.kind !== 'upload' && { holder: deps.holder.id }),
   } as const
   return { run, policy: await policy.read(), source: await settingsSource(workspace) }
 }
@@ -102,18 +99,22 @@ async function settingsSource(workspace: WorkspaceSource): Promise<SettingsSourc
   return { kind: 'sent', patch: text === undefined ? {} : parseSettings(text, 'workspace.settings') }
 }
 
-/** The limits hold for all processes of the deployment together. */
-async function admitAmongAll(
+/** A run waits in the queue until there is a place for it. Only the queue itself is bounded here. */
+async function admitToQueue(
   tx: Transaction,
   owner: string,
-  { maxRuns, maxRunsPerOwner }: RunLimits,
+  { maxQueued, maxQueuedPerOwner }: RunLimits,
 ): Promise<void> {
-  const [all, own] = [
-    await tx.countRuns({ states: UNFINISHED }),
-    await tx.countRuns({ states: UNFINISHED, owner }),
-  ]
-  if (all >= maxRuns) throw allPlacesTaken(maxRuns)
-  if (own >= maxRunsPerOwner) throw ownPlacesTaken(own, maxRunsPerOwner)
+  const own = await tx.countRuns({ states: WAITING_FOR_PLACE, owner })
+  if (own >= maxQueuedPerOwner) {
+    const message = `you have ${own} runs in the queue, the limit is ${maxQueuedPerOwner}; wait until some have started, or cancel some`
+    throw new SandboxError('queue_full', message)
+  }
+  if ((await tx.countRuns({ states: WAITING_FOR_PLACE })) >= maxQueued)
+    throw new SandboxError(
+      'queue_full',
+      `the queue of this deployment has ${maxQueued} runs; try again later`,
+    )
 }
 
 /** Some settings are separate fields of the request. */
@@ -147,7 +148,7 @@ type Insertion = { readonly caller: Caller; readonly wanted: Wanted; readonly pr
 async function insert({ run: deps }: StartDeps, { caller, wanted, prepared }: Insertion): Promise<RunRow> {
   const { run, policy, source } = prepared
   return deps.store.transaction(async (tx) => {
-    if (deps.provider.shared) await admitAmongAll(tx, run.owner, deps.limits)
+    await admitToQueue(tx, run.owner, deps.limits)
     await admitBesideSuspended(tx, run.owner, deps.limits)
     const at = deps.clock().toISOString()
     const { patch, notices } = await settleSettings(tx, source, { owner: run.owner, at })
