@@ -77,7 +77,7 @@ async function givenRun(store: Store, id: string): Promise<string> {
     await tx.upsertClaim({ ...claim, runId: id, keyId: 'k', state: 'requested', uid: id, createdAt: at })
     await tx.bindClaim(claim, { uid: id, sandboxUid: `s-${id}`, podUid: `p-${id}` })
     await tx.insertTurn({ id: `t-${id}`, runId: id, state: 'sent', prompt: 'p', final: false })
-    const decision = { callId: 'open', outcome: 'pending' }
+    const decision = { callId: 'open', outcome: 'pending' } as const
     await tx.insertCall({ runId: id, callId: 'open', tool: 'create', state: 'open', openedAt: at, decision })
     await tx.insertApproval({
       ...{ requestId: `a-${id}`, runId: id, callId: 'open', kind: 'tool', tool: 'create', binding: 'b' },

@@ -30,6 +30,7 @@ export const ERROR_STATUS = {
   queue_full: 429,
   too_many_streams: 429,
   internal: 500,
+  store_damaged: 500,
   agent_pod_reconciler_error: 502,
   agent_failed: 502,
   ended_without_outcome: 502,

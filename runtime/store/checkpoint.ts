@@ -1,4 +1,5 @@
-import type { RunSource } from '../../contracts/events.ts'
+import type * as z from 'zod'
+import type { Origin } from './columns.ts'
 
 /** The position of a saved session and workspace. */
 export interface Checkpoint {
@@ -81,7 +82,4 @@ export interface CheckpointTransaction {
 }
 
 /** The checkpoint of another run that a run began from. */
-export interface RunOrigin extends RunSource {
-  /** The last event of that run that the checkpoint includes. */
-  readonly sequence: number
-}
+export type RunOrigin = Readonly<z.infer<typeof Origin>>

@@ -50,9 +50,9 @@ async function aCountingStore() {
   await migrate(engine)
   const counter = new Counter()
   const counted = { ...engine, reader: counter.on(engine.reader), writer: counter.on(engine.writer) }
-  const store = createSqlStore(counted, new EventListeners(silentLog))
-  const audit = createAuditTrail(await loadDeploymentKeys(join(folder, 'keys')))
-  return { store, counter, audit }
+  const store = createSqlStore(counted, new EventListeners(silentLog), { log: silentLog })
+  const keys = await loadDeploymentKeys(join(folder, 'keys'))
+  return { store, counter, keys, audit: createAuditTrail(keys) }
 }
 
 /** A run in the middle of a turn, with one open call, after a number of finished turns with three calls each. */
@@ -92,7 +92,7 @@ async function givenLongRun(store: Store, turns: number): Promise<string> {
 
 /** What it costs to take over the run, to find its sandbox lost, and to launch it again. */
 async function costsOf(turns: number) {
-  const { store, counter, audit } = await aCountingStore()
+  const { store, counter, keys, audit } = await aCountingStore()
   const id = await givenLongRun(store, turns)
   const deps = {
     store,
@@ -101,7 +101,7 @@ async function costsOf(turns: number) {
     holder: { id: 'this process' },
     redactText: (text: string) => text,
     limits: { approvalTtlMs: 60_000, idleTimeoutMs: 1_000 },
-    keys: await loadDeploymentKeys(mkdtempSync(join(tmpdir(), 'aw-keys-'))),
+    keys,
     governance: { forRun: () => ({ touched: { secret: false } }) },
     openRedactor: () => new EventRedactor(createRedactor({ secrets: [], pii: false })),
     provider: {

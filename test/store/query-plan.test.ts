@@ -141,6 +141,7 @@ describe('the queries of the store', () => {
     const store = createSqlStore(
       { ...engine, reader: listening, writer: listening },
       new EventListeners(silentLog),
+      { log: silentLog },
     )
 
     await exercise(store)

@@ -14,9 +14,10 @@ const ADMISSION_LOCK = 7_205_914_174
 /** No statement, lock or forgotten transaction may hold up a run for longer. */
 const POOL: PoolLimits = {
   size: 10,
-  statementMs: 15_000,
-  lockMs: 10_000,
-  answerMs: 20_000,
+  statementMs: 8_000,
+  lockMs: 5_000,
+  connectMs: 5_000,
+  answerMs: 10_000,
   name: 'agentweaver',
 }
 /**
@@ -27,6 +28,7 @@ const LEASE_POOL: PoolLimits = {
   size: 1,
   statementMs: 2_000,
   lockMs: 2_000,
+  connectMs: 3_000,
   answerMs: 3_000,
   name: 'agentweaver-lease',
 }

@@ -1,7 +1,8 @@
 import { SandboxError } from '../../kit/errors.ts'
 import type { CheckpointPart, StoredCheckpoint } from '../checkpoint.ts'
-import { fromText, present, toText } from '../codec.ts'
+import { present, toText } from '../codec.ts'
 import type { Scope } from '../engine.ts'
+import { RowReader } from '../row-reader.ts'
 
 /** Blobs that a checkpoint replaces: the uploaded archive, and the parts of a checkpoint of an earlier release. */
 const REPLACED = ['workspace', 'session', 'next-workspace', 'next-session']
@@ -21,7 +22,7 @@ export async function readCheckpoint({ db }: Scope, runId: string): Promise<Stor
     .execute()
   const { workspace_kind: kind, workspace_sha256: sha256, tree_sha256: tree } = row
   return {
-    owner: fromText(row.owner),
+    owner: new RowReader('checkpoints', row).text('owner'),
     generation: row.generation,
     hostSequence: row.host_sequence,
     policyVersion: row.policy_version,

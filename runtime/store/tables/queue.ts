@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { RunState } from '../../../contracts/api.ts'
 import { SandboxError } from '../../kit/errors.ts'
-import { fromText, toText } from '../codec.ts'
+import { toText } from '../codec.ts'
 import type { Scope } from '../engine.ts'
 import {
   type HeadQuery,
@@ -14,6 +14,7 @@ import {
   type RunsByOwner,
   type UnderWayQuery,
 } from '../queue.ts'
+import { RowReader } from '../row-reader.ts'
 import type { NewRun } from '../store.ts'
 
 /** Starts that an estimate is based on: this many, and none that is older. */
@@ -199,11 +200,11 @@ export async function listQueueHeads(
   const [first, ...others] = lanes.map(headsOf)
   if (!first) return []
   const rows = await others.reduce((all, one) => all.unionAll(one), first).execute()
-  return rows.map(({ run_id, lane, owner, turn_ms }) => ({
-    runId: run_id,
-    lane,
-    owner: fromText(owner),
-    turnMs: turn_ms ?? 0,
+  return rows.map((row) => ({
+    runId: row.run_id,
+    lane: row.lane,
+    owner: new RowReader('queue', row).text('owner'),
+    turnMs: row.turn_ms ?? 0,
   }))
 }
 
@@ -217,7 +218,8 @@ export async function countRunsUnderWay(
     .where('state', 'in', states)
     .groupBy('owner')
   if (holder !== undefined) query = query.where('holder', '=', holder)
-  return new Map((await query.execute()).map(({ owner, count }) => [fromText(owner), Number(count)]))
+  const rows = await query.execute()
+  return new Map(rows.map((row) => [new RowReader('runs', row).text('owner'), Number(row.count)]))
 }
 
 /** A waiting run found no room. */

@@ -179,7 +179,10 @@ export class Lifecycle {
       driven.end(ending)
       await Promise.race([driven.finished, delay(CANCEL_ANSWER_MS)])
       // It has not finished in time, and goes on ending.
-      if (active.get(id) === driven) return true
+      if (active.get(id) === driven) {
+        await this.#keepEnding(id, ending)
+        return true
+      }
     } else if (!(await this.#endUndriven(id, ending)) && deps.provider.shared) {
       await this.#askToEnd(id, ending)
       return true
@@ -198,6 +201,17 @@ export class Lifecycle {
     if (run && !isFinal(run)) return false
     uploads.forget(id)
     return true
+  }
+
+  /**
+   * Stores an end that the driver could not store in time. If the store cannot be used, the caller is told so, and not that
+   * the run goes on.
+   */
+  async #keepEnding(id: string, ending: Ending): Promise<void> {
+    await this.#parts.deps.store.transaction(async (tx) => {
+      const run = await tx.readRun(id)
+      if (run && !isFinal(run) && run.ending === undefined) await tx.changeRun(id, { ending })
+    })
   }
 
   /** Asks the process that drives the run, now or soon, to end it. */

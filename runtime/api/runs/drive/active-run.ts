@@ -309,7 +309,7 @@ export class ActiveRun {
   /** Other processes take turns, commands, decisions and the end of the run too. */
   async #hearOthers(): Promise<void> {
     const { run, commands, decided } = await hearOthers(this.#deps.store, this.run.id, this.#pending)
-    if (run?.ending !== undefined) this.end(run.ending as Ending)
+    if (run?.ending !== undefined) this.end(run.ending)
     if (run?.usedAt !== this.#usedAt) this.#watchdog.sign()
     this.#usedAt = run?.usedAt
     if (run?.suspendAskedAt !== this.#suspendAskedAt) {
@@ -358,7 +358,7 @@ export class ActiveRun {
 
   /** Repeats requests that the sandbox may not have received. A repeated request has no effect. */
   async #catchUp({ client, relay }: Serving, resumed: Position): Promise<void> {
-    if (this.run.ending !== undefined) return this.end(this.run.ending as Ending)
+    if (this.run.ending !== undefined) return this.end(this.run.ending)
     this.#turns.expect(resumed)
     this.#expect(resumed.pending)
     this.#waitsForPeople = this.run.state === 'waiting' && this.run.waiting?.for !== 'turn'

@@ -188,5 +188,5 @@ async function storedDecision(
   runId: string,
   callId: string,
 ): Promise<CallDecision | undefined> {
-  return (await tx.readCall(runId, callId))?.decision as CallDecision | undefined
+  return (await tx.readCall(runId, callId))?.decision
 }

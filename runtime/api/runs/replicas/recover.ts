@@ -1,9 +1,10 @@
 import { bestEffort } from '../../../kit/best-effort.ts'
 import { present } from '../../../kit/present.ts'
 import type { RunRow } from '../../../store/store.ts'
+import { isStoreFault } from '../../../store/store-fault.ts'
 import type { Uploads } from '../admit/uploads.ts'
 import type { RunDeps } from '../deps.ts'
-import { type Ending, type FinishParts, finishRun } from '../drive/finish.ts'
+import { type FinishParts, finishRun } from '../drive/finish.ts'
 import { requeueLost } from '../drive/requeue.ts'
 import { UNFINISHED, WAITING_FOR_PLACE } from '../run-view.ts'
 
@@ -28,7 +29,12 @@ export async function recoverRuns(deps: RunDeps, parts: Parts): Promise<void> {
   }
   for (let after: string | undefined; ; ) {
     const page = await store.listRuns({ states: UNFINISHED, limit: 200, ...present({ after }) })
-    for (const run of page.items) await recoverRun(deps, parts, run)
+    for (const run of page.items)
+      await recoverRun(deps, parts, run).catch((error: unknown) => {
+        // Without its store the service does not start. Any other error concerns this run alone.
+        if (isStoreFault(error)) throw error
+        log.error('a run of an earlier process cannot be taken up', { runId: run.id, error })
+      })
     if (page.next === undefined) break
     after = page.next
   }
@@ -55,7 +61,7 @@ function waitsOn({ uploads }: Parts, run: RunRow): boolean {
 
 /** An end that was already decided stays in force, even if the process died before it could store it. */
 async function end(deps: RunDeps, parts: Parts, run: RunRow): Promise<void> {
-  const ending = (run.ending as Ending | undefined) ?? { state: 'failed', ...RESTARTED }
+  const ending = run.ending ?? { state: 'failed', ...RESTARTED }
   const events = await deps.folders?.conclude(run)
   const released = run.sandbox ? { released: RESTARTED.code } : {}
   await finishRun(deps, parts, { runId: run.id, ...present({ events }), ending, ...released })

@@ -53,7 +53,7 @@ async function endForgotten(deps: RunDeps, parts: FinishParts): Promise<void> {
     const page = await store.listRuns({ states: ['suspended'], limit: PAGE, ...present({ after }) })
     for (const run of page.items.filter(isDue)) {
       await bestEffort(log, `end the suspended run ${run.id}`, async () => {
-        const ending = (run.ending as Ending | undefined) ?? (await endingOfForgotten(deps, run))
+        const ending = run.ending ?? (await endingOfForgotten(deps, run))
         await endUndriven(deps, parts, { id: run.id, ending, onlyIf: isDue })
       })
     }
