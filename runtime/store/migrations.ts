@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely'
+import { backfillCalls } from './backfill-calls.ts'
 import type { Engine } from './engine.ts'
 import type { Tables } from './schema.ts'
 
@@ -369,6 +370,29 @@ export const MIGRATIONS: readonly Migration[] = [
       await sql`update runs set state = 'waiting_upload' where state = 'awaiting_upload'`.execute(db)
       await sql`update runs set state = 'starting' where state = 'launching'`.execute(db)
       await sql`update runs set state = 'waiting' where state = 'idle'`.execute(db)
+    },
+  },
+  {
+    version: 12,
+    name: 'a new driver need not read the events of its run',
+    up: async (db) => {
+      await db.schema
+        .alterTable('runs')
+        .addColumn('touched_secret', 'integer', (column) => column.notNull().defaultTo(0))
+        .execute()
+      // What these runs have read is not known here, so they count as runs that have read a secret.
+      await sql`update runs set touched_secret = 1 where generation > 0`.execute(db)
+      for (const column of ['request_json', 'summary_json'])
+        await db.schema.alterTable('calls').addColumn(column, 'text').execute()
+      for (const column of ['was_released', 'sequence'])
+        await db.schema
+          .alterTable('calls')
+          .addColumn(column, 'integer', (c) => c.notNull().defaultTo(0))
+          .execute()
+      await backfillCalls(db)
+      await sql`create index calls_by_state on calls (run_id, state)`.execute(db)
+      await sql`create index calls_by_event on calls (run_id, was_released, sequence)`.execute(db)
+      await sql`create index turns_by_state on turns (run_id, state, ordinal)`.execute(db)
     },
   },
 ]

@@ -1,5 +1,6 @@
 import type { Generated } from 'kysely'
-import type { ApprovalRow, CallRow, ClaimRow, TurnRow } from './store.ts'
+import type { CallRow } from './call-row.ts'
+import type { ApprovalRow, ClaimRow, TurnRow } from './store.ts'
 
 /**
  * The tables. Times are ISO 8601 in UTC with milliseconds, so that they sort as text. Columns named `*_json` hold
@@ -43,6 +44,10 @@ export interface Tables {
     decision_json: string | null
     opened_at: string
     actor: string | null
+    request_json: string | null
+    summary_json: string | null
+    was_released: number
+    sequence: number
   }
   claims: {
     namespace: string
@@ -141,6 +146,7 @@ interface RunsTable {
   ends_with_service: number
   suspend_asked_at: string | null
   usage_json: string | null
+  touched_secret: number
 }
 
 interface ApprovalsTable {

@@ -8,6 +8,7 @@ import { countApiKeys, readApiKey } from './tables/api-keys.ts'
 import { listApprovals, listExpiredApprovals } from './tables/approvals.ts'
 import { auditReads } from './tables/audit.ts'
 import { deleteBlobs, readBlob, writeBlob } from './tables/blobs.ts'
+import { listReleasedCalls } from './tables/calls.ts'
 import { listClaims } from './tables/claims.ts'
 import { readEvents } from './tables/events.ts'
 import { readIdempotencyKey, writeIdempotencyKey } from './tables/idempotency.ts'
@@ -42,6 +43,7 @@ export function createSqlStore(engine: Engine, listeners: EventListeners): Store
     listApprovals: (runId, filter) => listApprovals(reading, runId, filter),
     listExpiredApprovals: (now) => listExpiredApprovals(reading, now),
     listClaims: (states) => listClaims(reading, states),
+    listReleasedCalls: (runId, page) => listReleasedCalls(reading, runId, page),
 
     writeBlob: (blob, chunks) => writeBlob(write, blob, chunks),
     readBlob: (runId, name) => readBlob(reading, runId, name),

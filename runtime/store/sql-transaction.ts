@@ -5,7 +5,7 @@ import { insertApiKey } from './tables/api-keys.ts'
 import { decideApproval, insertApproval, listApprovals, readApproval } from './tables/approvals.ts'
 import { appendAudit, lockAuditHead } from './tables/audit.ts'
 import { promoteBlob } from './tables/blobs.ts'
-import { changeCall, insertCall, listCalls, readCall } from './tables/calls.ts'
+import { changeCall, insertCall, listCalls, listReleasedCalls, readCall } from './tables/calls.ts'
 import { bindClaim, changeClaim, readClaim, upsertClaim } from './tables/claims.ts'
 import { endCommand, insertCommand, listRunningCommands, readCommand } from './tables/commands.ts'
 import { appendEvents } from './tables/events.ts'
@@ -13,7 +13,15 @@ import { insertIdempotencyKey } from './tables/idempotency.ts'
 import { changeRun, changeRunState, countRuns, insertRun, readAndLockRun } from './tables/runs.ts'
 import { writeSetting } from './tables/settings.ts'
 import { trustFirst } from './tables/trusted-folders.ts'
-import { changeTurn, endTurn, insertTurn, listTurns, reportOutcome } from './tables/turns.ts'
+import {
+  changeTurn,
+  endTurn,
+  insertTurn,
+  lastEndedTurn,
+  listTurns,
+  readTurn,
+  reportOutcome,
+} from './tables/turns.ts'
 
 /** The table functions, bound to one open transaction. */
 export const transactionOver = (scope: WriteScope): Transaction => ({
@@ -35,6 +43,8 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   endTurn: (id, end) => endTurn(scope, id, end),
   reportOutcome: (turnId, outcome) => reportOutcome(scope, turnId, outcome),
   listTurns: (runId, states) => listTurns(scope, runId, states),
+  readTurn: (id) => readTurn(scope, id),
+  lastEndedTurn: (runId) => lastEndedTurn(scope, runId),
 
   insertCommand: (command) => insertCommand(scope, command),
   endCommand: (id, result) => endCommand(scope, id, result),
@@ -50,6 +60,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   changeCall: (runId, callId, change) => changeCall(scope, { runId, callId }, change),
   readCall: (runId, callId) => readCall(scope, runId, callId),
   listCalls: (runId, states) => listCalls(scope, runId, states),
+  listReleasedCalls: (runId, page) => listReleasedCalls(scope, runId, page),
 
   auditHead: (runId) => lockAuditHead(scope, runId),
   appendAudit: (rows, head) => appendAudit(scope, rows, head),

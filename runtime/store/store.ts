@@ -4,6 +4,7 @@ import type { HostEnvelope, RunEnvelope, RunEvent } from '../../contracts/events
 import type { Isolation } from '../../contracts/exec.ts'
 import type { SandboxSettings } from '../../contracts/policy.ts'
 import type { AuditHead, AuditQuery, AuditRow } from './audit-rows.ts'
+import type { CallChange, CallRow, NewCall, ReleasedCalls } from './call-row.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import type { EventListener } from './event-listeners.ts'
 
@@ -40,6 +41,14 @@ export interface RunRow extends Omit<Run, 'sandbox' | 'budgets'> {
   readonly losses: number
   /** What the run has used of its budgets, across all its drivers and sandboxes. */
   readonly usage: RunUsage
+  /** What the agent may have seen, across all sandboxes. Governance depends on it. */
+  readonly touched: RunTouched
+}
+
+/** A flag that is set is never cleared. */
+export interface RunTouched {
+  /** The content of a secret file. */
+  readonly secret: boolean
 }
 
 export interface RunUsage {
@@ -67,7 +76,11 @@ export type NewRun = Omit<
   | 'losses'
   | 'suspendAskedAt'
   | 'usage'
->
+  | 'touched'
+> & {
+  /** What a run that begins from the checkpoint of another run may have seen there. */
+  readonly touched?: RunTouched
+}
 export type RunChange = Partial<
   Pick<
     RunRow,
@@ -89,6 +102,7 @@ export type RunChange = Partial<
     | 'losses'
     | 'suspendAskedAt'
     | 'usage'
+    | 'touched'
   >
 > & {
   // `null`: no process drives the run; the run does not wait.
@@ -165,22 +179,6 @@ export interface ApprovalRow {
   readonly answer?: string
   readonly expiresAt: string
   readonly createdAt: string
-}
-
-/**
- * One call of the agent, from its announcement to its end, so that it is never released twice; or a write through the
- * file API, until its outcome is recorded.
- */
-export interface CallRow {
-  readonly runId: string
-  readonly callId: string
-  readonly tool: string
-  readonly state: 'open' | 'released' | 'refused' | 'ended'
-  readonly decision?: unknown
-  /** The requester, if it is not the run's agent. */
-  readonly actor?: string
-  /** When the audit intent was written. */
-  readonly openedAt: string
 }
 
 export interface ApiKeyRow {
@@ -274,6 +272,9 @@ export interface Transaction {
   /** Stores what the agent reported in a turn. A later report replaces an earlier one. */
   reportOutcome(turnId: string, outcome: TurnOutcome): Promise<void>
   listTurns(runId: string, states?: readonly Turn['state'][]): Promise<TurnRow[]>
+  readTurn(id: string): Promise<TurnRow | undefined>
+  /** The last turn that has ended. */
+  lastEndedTurn(runId: string): Promise<TurnRow | undefined>
 
   insertCommand(command: CommandRow): Promise<void>
   /** Ends a running command; the first result stands. */
@@ -293,14 +294,14 @@ export interface Transaction {
     filter?: { state?: ApprovalRow['state']; commandHash?: string },
   ): Promise<ApprovalRow[]>
 
-  insertCall(call: CallRow): Promise<void>
-  changeCall(
-    runId: string,
-    callId: string,
-    change: Partial<Pick<CallRow, 'state' | 'decision'>>,
-  ): Promise<void>
+  insertCall(call: NewCall): Promise<void>
+  /** A call that ends loses its request. */
+  changeCall(runId: string, callId: string, change: CallChange): Promise<void>
   readCall(runId: string, callId: string): Promise<CallRow | undefined>
-  listCalls(runId: string, states: readonly CallRow['state'][]): Promise<CallRow[]>
+  /** Oldest first. The number of calls that have not ended is bounded, so a list of `ended` calls is not offered. */
+  listCalls(runId: string, states: readonly Exclude<CallRow['state'], 'ended'>[]): Promise<CallRow[]>
+  /** As `Store.listReleasedCalls`. */
+  listReleasedCalls(runId: string, page: ReleasedCalls): Promise<CallRow[]>
 
   /**
    * Head of a run's audit chain, or of the deployment's (its runId is the empty string); `count` 0 for none.
@@ -373,6 +374,8 @@ export interface Store {
   /** Pending approvals that expired by `now`, the longest overdue first, at most 500. */
   listExpiredApprovals(now: string): Promise<ApprovalRow[]>
   listClaims(states: readonly ClaimRow['state'][]): Promise<ClaimRow[]>
+  /** Calls of the agent that were released to the sandbox, those with the last event first. */
+  listReleasedCalls(runId: string, page: ReleasedCalls): Promise<CallRow[]>
 
   /**
    * Stores a stream as chunks of at most 1 MiB. When the stream is complete, it replaces the run's blob of that name.

@@ -33,6 +33,8 @@ async function exercise(store: Store): Promise<void> {
     await tx.changeTurn('t', 'sent')
     await tx.reportOutcome('t', { outcome: 'succeeded' })
     await tx.endTurn('t', { state: 'completed' })
+    await tx.readTurn('t')
+    await tx.lastEndedTurn(runId)
     await tx.listTurns(runId, ['sent'])
     await tx.insertCommand({ id: 'c', runId, request: {}, state: 'running' })
     await tx.endCommand('c', {})
@@ -47,6 +49,7 @@ async function exercise(store: Store): Promise<void> {
     await tx.changeCall(runId, 'call', { state: 'ended' })
     await tx.readCall(runId, 'call')
     await tx.listCalls(runId, ['open'])
+    await tx.listReleasedCalls(runId, { after: 0, limit: 1 })
     await tx.upsertClaim(aClaim(runId, { name: 'n' }))
     const claim = { namespace: 'local', name: 'n', generation: 1 }
     await tx.readClaim(claim)
@@ -131,6 +134,31 @@ describe('the queries of the store', () => {
     await engine.close()
     expect(statements.size).toBeGreaterThan(40)
     expect(scans).toEqual([])
+  })
+
+  it('that select among the calls and turns of a run read only the selected ones', async () => {
+    const engine = await openSqlite(join(folder, 'selected.db'))
+    await migrate(engine)
+    const planOf = async (query: { compile(): { sql: string; parameters: readonly unknown[] } }) => {
+      const { sql, parameters } = query.compile()
+      const database = new DatabaseSync(join(folder, 'selected.db'))
+      const plan = database.prepare(`explain query plan ${sql}`).all(...(parameters as string[]))
+      database.close()
+      return plan.map(({ detail }) => `${detail}`).join('\n')
+    }
+    const calls = engine.reader.selectFrom('calls').selectAll().where('run_id', '=', 'r')
+    const turns = engine.reader.selectFrom('turns').selectAll().where('run_id', '=', 'r')
+
+    const open = await planOf(calls.where('state', 'in', ['open', 'released']))
+    const released = await planOf(
+      calls.where('was_released', '=', 1).where('sequence', '>', 5).orderBy('sequence', 'desc'),
+    )
+    const sent = await planOf(turns.where('state', 'in', ['sent']).orderBy('ordinal'))
+    await engine.close()
+
+    expect(open).toContain('calls_by_state (run_id=? AND state=?)')
+    expect(released).toContain('calls_by_event (run_id=? AND was_released=? AND sequence>?)')
+    expect(sent).toContain('turns_by_state (run_id=? AND state=?)')
   })
 
   it('are judged by a plan that does tell a scan (control)', () => {

@@ -65,6 +65,7 @@ const toRun = (row: Row): RunRow => ({
   hostReread: row.host_reread,
   activeMs: row.active_ms,
   usage: { ...NO_USAGE, ...fromOptionalJson<Partial<RunUsage>>(row.usage_json) },
+  touched: { secret: row.touched_secret === 1 },
   createdAt: row.created_at,
 })
 
@@ -108,6 +109,7 @@ export async function insertRun({ db }: Scope, run: NewRun): Promise<RunRow> {
     ends_with_service: run.endsWithService ? 1 : 0,
     suspend_asked_at: null,
     usage_json: null,
+    touched_secret: run.touched?.secret ? 1 : 0,
   }
   await db.insertInto('runs').values(row).execute()
   return toRun(row)
@@ -175,6 +177,9 @@ async function raiseHostSequence(db: Scope['db'], id: string, change: RunChange)
 const waitingColumn = (waiting: RunChange['waiting']) =>
   waiting === null ? null : (toOptionalJson(waiting) ?? undefined)
 
+/** The flag is never cleared. */
+const secretColumn = (touched: RunChange['touched']) => (touched?.secret ? 1 : undefined)
+
 const columnsOf = (change: RunChange) =>
   changed({
     generation: change.generation,
@@ -197,6 +202,7 @@ const columnsOf = (change: RunChange) =>
     host_reread: change.generation === undefined ? change.hostReread : 0,
     host_sequence: change.generation === undefined ? undefined : (change.hostSequence ?? 0),
     ending_json: toOptionalJson(change.ending) ?? undefined,
+    touched_secret: secretColumn(change.touched),
   })
 
 /** Newest first. */

@@ -7,7 +7,7 @@ import { BatchCommitter } from '../ingest/commit-batch.ts'
 import { attach, discardClaim } from '../launch/attach.ts'
 import type { LaunchedSandbox } from '../launch/launch.ts'
 import { type Capacity, launchWhenRoom } from '../queue/await-capacity.ts'
-import { type Position, readPosition, recallEvents } from './read-position.ts'
+import { type Position, readPosition } from './read-position.ts'
 import { giveUpSuspension } from './suspend.ts'
 
 /** States of a run that has no sandbox yet. */
@@ -35,7 +35,7 @@ export async function obtainSandbox(
     const launched = await attach({ ...deps, shared }, run, signal)
     const after = run.hostSequence - run.hostReread
     const committer = new BatchCommitter(deps, audit, { run, after })
-    const position = await readPosition(deps, run, committer)
+    const position = await readPosition(deps, run)
     if (run.state === 'suspending') await whileHeld(deps.store, run, giveUpSuspension)
     return { launched, committer, after, position }
   }
@@ -44,6 +44,5 @@ export async function obtainSandbox(
   if (run.ending !== undefined) throw new SandboxError('run_ended', 'the run ended before it was launched')
   const launched = await launchWhenRoom({ ...deps, capacity }, run, signal)
   const committer = new BatchCommitter(deps, audit, { run, after: 0 })
-  if (launched.generation > 1) await recallEvents(deps.store, run.id, committer)
   return { launched, committer, after: 0 }
 }

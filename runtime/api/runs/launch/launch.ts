@@ -15,6 +15,7 @@ import { transition } from '../machine/transition.ts'
 import type { RunFolder } from '../results/run-folders.ts'
 import { clientFor, draftConfigurations } from './configuration.ts'
 import { callsSince, prefaceOf } from './preface.ts'
+import { openWorkspaceArchive, readSessionArchive } from './restore.ts'
 import { whileAlive } from './sandbox-loss.ts'
 
 /** A sandbox that is configured for its run, and the client that holds its bearer. */
@@ -47,7 +48,7 @@ export async function launch(deps: RunDeps, run: RunRow, signal: AbortSignal): P
   const { generation } = request.claim
   // It takes about as long as a sandbox does to come.
   const folder = prepareFolder(deps, run, signal)
-  const session = readSession(deps.store, run)
+  const session = readSessionArchive(deps.store, run)
   session.catch(() => undefined)
   const configurations = draftConfigurations(deps, run, { generation, folder, session })
   let sandbox: BoundSandbox | undefined
@@ -211,12 +212,6 @@ async function firstTurn(tx: Transaction, run: RunRow, preface: string): Promise
 const isContinued = ({ carriedCalls, checkpoint }: RunRow, { id }: TurnRow) =>
   carriedCalls.length > 0 && checkpoint?.turnId === id
 
-async function readSession(store: Store, run: RunRow): Promise<Uint8Array | undefined> {
-  if (run.checkpoint === undefined || run.kind !== 'agent') return undefined
-  const blob = await store.readBlob(run.id, 'session')
-  return blob && Buffer.concat(await Array.fromAsync(blob.chunks))
-}
-
 type Bound = {
   readonly preface: string
   readonly sandbox: BoundSandbox
@@ -265,8 +260,8 @@ async function putWorkspace(
   to: { client: AgentHostClient; signal: AbortSignal },
 ) {
   if (run.workspace.kind === 'path') return
-  const blob = await store.readBlob(run.id, 'workspace')
-  if (blob) return to.client.putWorkspace(blob.chunks, withTimeout(WORKSPACE_TIMEOUT_MS, to.signal))
+  const archive = await openWorkspaceArchive(store, run)
+  if (archive) return to.client.putWorkspace(archive, withTimeout(WORKSPACE_TIMEOUT_MS, to.signal))
   if (run.workspace.kind === 'upload')
     throw new SandboxError('workspace_invalid', 'the uploaded workspace is not in the store')
 }

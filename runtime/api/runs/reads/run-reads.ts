@@ -3,6 +3,7 @@ import { deadline, withTimeout } from '../../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { RunDeps } from '../deps.ts'
+import { openWorkspaceArchive } from '../launch/restore.ts'
 import { readDiff, readResult } from '../results/run-results.ts'
 import { isFinal, requireRun, toRun } from '../run-view.ts'
 import type { Caller, RunService } from '../service.ts'
@@ -58,9 +59,9 @@ export function createRunReads({ store, provider }: ReadDeps, findServing: FindS
       if (run.workspace.kind === 'path') {
         throw new SandboxError('run_ended', `run ${id} has ended; ${whereWorkIs(run.workspace)}`)
       }
-      const blob = await store.readBlob(id, 'workspace')
-      if (!blob) throw new SandboxError('not_found', `run ${id} left no workspace`)
-      return blob.chunks
+      const archive = await openWorkspaceArchive(store, run)
+      if (!archive) throw new SandboxError('not_found', `run ${id} left no workspace`)
+      return archive
     },
     readDiff: async (caller, id) => readDiff(store, await requireRun(store, caller, id)),
     readPatch: async (caller, id) => readResult(store, await requireRun(store, caller, id), 'patch'),
