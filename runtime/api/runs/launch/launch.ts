@@ -209,7 +209,7 @@ async function firstTurn(tx: Transaction, run: RunRow, preface: string): Promise
 }
 
 /** Whether the next sandbox continues this turn, because its session was saved before the turn had ended. */
-const isContinued = ({ carriedCalls, checkpoint }: RunRow, { id }: TurnRow) =>
+export const isContinued = ({ carriedCalls, checkpoint }: RunRow, { id }: TurnRow) =>
   carriedCalls.length > 0 && checkpoint?.turnId === id
 
 type Bound = {
