@@ -9,6 +9,7 @@ import { present } from '../../../kit/present.ts'
 import type { BoundSandbox, ClaimRequest } from '../../../sandboxes/provider.ts'
 import type { ClaimRow, RunRow, Store, Transaction, TurnRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
+import { patiently } from '../drive/patient-store.ts'
 import { requireHeld, whileHeld } from '../held-run.ts'
 import { claimName } from '../ids.ts'
 import { transition } from '../machine/transition.ts'
@@ -61,9 +62,15 @@ export async function launch(deps: RunDeps, run: RunRow, signal: AbortSignal): P
   }
 }
 
-/** The folder that a run works on; a launch that fails for another reason first does not wait for it. */
-function prepareFolder({ folders }: RunDeps, run: RunRow, signal: AbortSignal) {
-  const folder = folders ? folders.prepare(run, signal) : Promise.resolve(undefined)
+/**
+ * The folder that a run works on; a launch that fails for another reason first does not wait for it. Waits while the disk is
+ * full.
+ */
+function prepareFolder({ folders, log }: RunDeps, run: RunRow, signal: AbortSignal) {
+  const patience = { signal, log: log.child({ runId: run.id }) }
+  const folder = folders
+    ? patiently(() => folders.prepare(run, signal), patience)
+    : Promise.resolve(undefined)
   folder.catch(() => undefined)
   return folder
 }
