@@ -44,12 +44,14 @@ export class LocalProvider implements SandboxProvider {
     const startedAt = performance.now()
     const { host, launch } = await this.#take()
     setTimeout(() => this.#refill(), REFILL_DELAY_MS)
-    if (request.signal.aborted) {
-      await host.destroy()
-      throw request.signal.reason
-    }
     const { detection } = await this.#options.selectIsolation()
-    await request.onPosted(host.instanceId)
+    try {
+      request.signal.throwIfAborted()
+      await request.onPosted(host.instanceId)
+    } catch (error) {
+      await host.destroy()
+      throw error
+    }
     return bind(host, {
       claimName: request.claimName,
       launch,
