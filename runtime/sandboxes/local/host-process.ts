@@ -9,7 +9,8 @@ import type { HostRoot } from '../../../contracts/paths.ts'
 import { deadline } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
-import { killGroup, startTimeOf } from './process-group.ts'
+import { startTimeOf } from '../../kit/start-time.ts'
+import { killGroup } from './process-group.ts'
 import { makeSandboxFolder, removeSandboxFolder, type SandboxFolder } from './sandbox-folder.ts'
 
 const SERVER = fileURLToPath(new URL('../../agent-host/server.ts', import.meta.url))
