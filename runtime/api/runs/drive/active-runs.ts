@@ -35,6 +35,17 @@ export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts) {
     next.go()
   }
 
+  /**
+   * The driver of a run that is to be driven now. A driver under a former name of this process is abandoned: the run may have
+   * been stored just before the process lost its name.
+   */
+  function driverFor(run: RunRow): ActiveRun | undefined {
+    const known = active.get(run.id)
+    if (known?.hasLeft && !known.isAbandoned) known.successor = run
+    else if (known && known.run.holder !== run.holder) known.abandon()
+    return known
+  }
+
   return {
     /** Takes a place for an owner's new run, or throws `too_many_runs`. The answer gives it a run's id. */
     reserve(owner: string): { assign: (runId: string) => void; cancel: () => void } {
@@ -63,8 +74,7 @@ export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts) {
      * that one was abandoned: then a new driver begins when the old one has stopped.
      */
     launch(run: RunRow): ActiveRun {
-      const known = active.get(run.id)
-      if (known?.hasLeft && !known.isAbandoned) known.successor = run
+      const known = driverFor(run)
       if (known && !known.isAbandoned) return known
       const place = deps.provider.shared ? undefined : takePlace(run)
       const driven = new ActiveRun(deps, parts, { run, ...present({ after: known?.finished, place }) })
