@@ -3,39 +3,47 @@ import pg from 'pg'
 import type { RunEnvelope } from '../../contracts/events.ts'
 import { delay } from '../../runtime/kit/deadline.ts'
 import type { Person } from './people/person.ts'
-import type { Action, Fault } from './plan/faults.ts'
+import type { Action, Fault, Trigger } from './plan/faults.ts'
 import { signal, targetsOf } from './world/processes.ts'
 import type { Replica } from './world/replica.ts'
 import type { World } from './world/world.ts'
 
 export type FaultLine = { readonly atMs: number; readonly what: string }
 
-/** A step that never comes does not keep the round waiting. */
-const STEP_WAIT_MS = 12_000
+/** A step that never comes does not keep the round waiting for longer. */
+const STEP_WAIT_MS = 40_000
+/** How often to look whether the step can still come. */
+const LOOK_MS = 200
 
 /** Injects the faults of a plan. */
-export function startFaults(world: World, faults: readonly Fault[], people: readonly Person[]) {
+export function startFaults(
+  world: World,
+  faults: readonly Fault[],
+  { people, isOver }: { readonly people: readonly Person[]; readonly isOver: () => boolean },
+) {
   const startedAt = performance.now()
   const lines: FaultLine[] = []
   const seen = new Map<string, number>()
   const waiting = new Set<() => void>()
   const note = (what: string) => void lines.push({ atMs: Math.round(performance.now() - startedAt), what })
 
-  const untilTriggered = async ({ trigger }: Fault): Promise<boolean> => {
-    if (trigger.kind === 'time') {
-      await delay(trigger.afterMs)
-      return true
-    }
+  /** False if the step does not come. */
+  const untilStep = async ({ type, nth }: Extract<Trigger, { kind: 'step' }>): Promise<boolean> => {
     const giveUpAt = performance.now() + STEP_WAIT_MS
-    while ((seen.get(trigger.type) ?? 0) < trigger.nth) {
-      const leftMs = giveUpAt - performance.now()
-      if (leftMs <= 0) return false
+    while ((seen.get(type) ?? 0) < nth) {
+      if (performance.now() > giveUpAt || isOver()) return false
       const { promise, resolve } = Promise.withResolvers<void>()
       waiting.add(resolve)
-      await Promise.race([promise, delay(leftMs)])
+      await Promise.race([promise, delay(LOOK_MS)])
       waiting.delete(resolve)
     }
-    if (trigger.delayMs > 0) await delay(trigger.delayMs)
+    return true
+  }
+
+  const untilTriggered = async ({ trigger }: Fault): Promise<boolean> => {
+    if (trigger.kind === 'step' && !(await untilStep(trigger))) return false
+    const waitMs = trigger.kind === 'step' ? trigger.delayMs : trigger.afterMs
+    if (waitMs > 0) await delay(waitMs)
     return true
   }
 

@@ -24,7 +24,7 @@ Starts the real service, gives it runs, injects faults, and checks from outside 
   --runs N         number of runs (default 150); ${RUNS_PER_ROUND} of them share one service
   --seed S         seed of the first round (default 1); the next rounds have the next numbers
   --backend NAME   ${BACKENDS.join(', ')} (default: each in turn)
-  --jobs N         rounds at the same time (default 2)
+  --jobs N         rounds at the same time (default 3)
   --no-faults      only the runs
   --found          also repeat the rounds that found a defect
   --logs FOLDER    write everything about a round with findings to a file in this folder
@@ -41,7 +41,7 @@ function options() {
         runs: { type: 'string', default: '150' },
         seed: { type: 'string', default: '1' },
         backend: { type: 'string' },
-        jobs: { type: 'string', default: '2' },
+        jobs: { type: 'string', default: '3' },
         'no-faults': { type: 'boolean', default: false },
         found: { type: 'boolean', default: false },
         logs: { type: 'string' },
@@ -86,7 +86,8 @@ function requestsOf({ runs, seed, backend, found, ...given }: Options): RoundReq
     const name = backends[index % backends.length] as Backend
     return { seed: seed + index, backend: name, runs: count, hasFaults: !given['no-faults'] }
   })
-  return [...(found ? FOUND.filter((one) => backends.includes(one.backend)) : []), ...seeded]
+  const known = found ? FOUND.filter((one) => backends.includes(one.backend)) : []
+  return [...known, ...seeded]
 }
 
 /** Builds the programs of the product, which start several times as fast as the sources. */

@@ -71,7 +71,8 @@ type Playing = { readonly http: Http; readonly plan: RoundPlan; readonly signal:
 /** Runs, people and faults, until everything has settled. */
 async function play(world: World, { http, plan, signal }: Playing) {
   const people: Person[] = []
-  const faults = startFaults(world, plan.faults, people)
+  const isOver = () => people.length > 0 && people.every(hasSettled)
+  const faults = startFaults(world, plan.faults, { people, isOver })
   for (const run of plan.runs)
     people.push(startPerson({ world, http, plan: run, onEvent: faults.onEvent, signal }))
   await faults.finished
