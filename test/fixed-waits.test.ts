@@ -23,7 +23,7 @@ const ALLOWED: Readonly<Record<string, string>> = {
 }
 
 /** Suites that measure time, and lanes that run elsewhere. */
-const ELSEWHERE = /^(?:cluster|attack)\//
+const ELSEWHERE = /^(?:cluster|attack|chaos)\//
 
 const sources = readdirSync(join(ROOT, 'test'), { recursive: true, withFileTypes: true })
   .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))

@@ -9,7 +9,8 @@ import { build, type Plugin } from 'esbuild'
 import { COMMON, embedAssets, PACKAGES, REQUIRE, writeGrammar } from './bundle.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const FOLDER = 'dist/npm'
+/** The chaos suite builds its own copy in another folder below `dist`. */
+const FOLDER = process.argv[2] ?? 'dist/npm'
 
 /** The programs by the names of their bundles. All files lie in one folder, so that a chunk finds each of them. */
 const PROGRAMS = {

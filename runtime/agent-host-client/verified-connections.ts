@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { buildConnector, Client, Dispatcher } from 'undici'
 import { deadline } from '../kit/deadline.ts'
-import { messageOf, SandboxError } from '../kit/errors.ts'
+import { errnoOf, messageOf, SandboxError } from '../kit/errors.ts'
 import type { ConnectionGuard, NewConnection } from './connection-guard.ts'
 
 /** Maximum size of a response to the guard: a projected token has about 1.5 KiB. */
@@ -204,9 +204,17 @@ async function get(
     if (socket.destroyed) throw new Error('the connection ended with its first response')
     return { status: statusCode, body: text }
   } catch (error) {
-    throw notAnAgentHost(error)
+    throw BROKEN.has(errnoOf(error) ?? '') ? broken(error) : notAnAgentHost(error)
   }
 }
+
+/** Errors of the connection itself. They say nothing about the server. */
+const BROKEN: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'UND_ERR_SOCKET'])
+
+const broken = (cause: unknown): SandboxError =>
+  new SandboxError('sandbox_lost', "the connection broke before the sandbox's identity was verified", {
+    cause,
+  })
 
 const notAnAgentHost = (cause: unknown): SandboxError =>
   new SandboxError(

@@ -142,6 +142,24 @@ it.each([
   expect(heard.join()).not.toContain(BEARER)
 })
 
+it.each([
+  ['is reset', (socket: Socket) => socket.resetAndDestroy()],
+  ['ends', (socket: Socket) => socket.end()],
+])(
+  'takes a connection that %s during the identity check for a broken one, and not for another pod',
+  async (_what, spoil) => {
+    const { heard, baseUrl } = await aListener((_path, socket) => {
+      spoil(socket)
+      return ''
+    })
+
+    const sent = connect(baseUrl, trusting('pod-1')).request('/events')
+
+    await expect(sent).rejects.toMatchObject({ code: 'sandbox_lost' })
+    expect(heard.join()).not.toContain(BEARER)
+  },
+)
+
 it('stops waiting for an identity after a timeout', async () => {
   const { baseUrl } = await aListener(() => '')
 

@@ -66,6 +66,18 @@ describe('a turn that waits for a decision', () => {
     expect(events.at(-1)?.event.data).toEqual({ turnId: 't1', state: 'completed' })
   })
 
+  it('is not started again by a driver that does not know that the turn was resumed', async () => {
+    const { host } = await aWaitingTurn({ agent: SCRIPTED })
+
+    const next = await aSandbox({ agent: SCRIPTED, generation: 2 }, await sessionOf(host))
+    await resume(next)
+    await next.client.turns.start({ id: 't1', prompt: 'go' }, never)
+    const events = await follow(next, turnEnded)
+
+    expect(events.map(({ event }) => event.type)).not.toContain('turn.started')
+    expect(events.filter(called)).toHaveLength(2)
+  })
+
   it('continues in its own sandbox after the export', async () => {
     const { server, agent } = await aModel()
     const { host, callId } = await aWaitingTurn({ agent })

@@ -59,3 +59,20 @@ it('a run that is driven already keeps its driver', async () => {
   transactions[0]?.reject(new SandboxError('conflict', 'the test ends'))
   await driver.finished
 })
+
+it('a run that this process takes over under its new name leaves the driver under the former name', async () => {
+  const { active, transactions } = slowlyDriven()
+  const former = active.launch(RUN)
+  await until('the former driver waits for the store', () => transactions.length === 1)
+
+  const driver = active.launch({ ...RUN, holder: 'the new name' })
+
+  expect(driver).not.toBe(former)
+  expect(former.isAbandoned).toBe(true)
+  expect(active.get(RUN.id)).toBe(driver)
+  transactions[0]?.reject(new SandboxError('conflict', 'another process drives the run'))
+  await until('the new driver works', () => transactions.length === 2)
+  driver.abandon()
+  transactions[1]?.reject(new SandboxError('conflict', 'the test ends'))
+  await driver.finished
+})

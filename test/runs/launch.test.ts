@@ -13,7 +13,10 @@ import { openStore } from '../../runtime/store/open-store.ts'
 import { givenRun } from '../store/rows.ts'
 
 /** Runs a launch up to its claim, which is rejected, to check the stored records and the released resources. */
-async function startLaunches(collect: () => Promise<void> = async () => undefined) {
+async function startLaunches(
+  collect: () => Promise<void> = async () => undefined,
+  folders?: Pick<NonNullable<RunDeps['folders']>, 'prepare'>,
+) {
   const folder = await mkdtemp(join(tmpdir(), 'aw-launch-'))
   const store = await openStore({ kind: 'sqlite', file: join(folder, 'store.db') }, { log: silentLog })
   onTestFinished(async () => {
@@ -34,7 +37,14 @@ async function startLaunches(collect: () => Promise<void> = async () => undefine
     },
   }
   const keys = await loadDeploymentKeys(join(folder, 'keys'))
-  const deps = { store, provider, keys, clock: () => new Date(), log: silentLog } as unknown as RunDeps
+  const deps = {
+    store,
+    provider,
+    keys,
+    clock: () => new Date(),
+    log: silentLog,
+    folders,
+  } as unknown as RunDeps
   const run = await store.readRun(await givenRun(store, { state: 'starting', holder: 'me' }))
   if (!run) throw new Error('the run is not there')
   return {
@@ -75,4 +85,21 @@ it('keeps the row of a claim that could not be given back, with what finds it ag
 
   const [kept] = await store.listClaims(['requested'])
   expect(kept).toMatchObject({ namespace: 'sandboxes', name: claimed[0], handle: { claimName: claimed[0] } })
+})
+
+it('prepares the folder of the run again while the disk is full', async () => {
+  let attempts = 0
+  const { promise: prepared, resolve } = Promise.withResolvers<void>()
+  const prepare = async () => {
+    attempts += 1
+    if (attempts < 3) throw new SandboxError('unavailable', 'the disk is full')
+    resolve()
+    return undefined
+  }
+  const { launch } = await startLaunches(undefined, { prepare })
+
+  await expect(launch()).rejects.toMatchObject({ code: 'capacity_unavailable' })
+  await prepared
+
+  expect(attempts).toBe(3)
 })

@@ -68,7 +68,8 @@ export function createTurns(outbox: Outbox, { runTurn, suspendedTurn }: TurnsDep
     startOrFollow(requested: RequestedTurn): HostTurn {
       const { id: turnId, prompt, resumes } = requested
       const known = turns.get(turnId)
-      if (known?.prompt === prompt && known.resumes === resumes) return known
+      // A new driver of the run cannot always tell that the turn was resumed.
+      if (known?.prompt === prompt) return known
       if (known) throw new SandboxError('conflict', `turn ${turnId} was started with another prompt`)
       if (active) throw new SandboxError('conflict', `turn ${active.id} is still working`)
       if (resumes && suspendedTurn() !== turnId)

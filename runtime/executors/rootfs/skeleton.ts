@@ -1,10 +1,13 @@
 import { existsSync } from 'node:fs'
-import { copyFile, lstat, mkdir, mkdtemp, readlink, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { copyFile, lstat, mkdir, readlink, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { errnoOf } from '../../kit/errors.ts'
+import { makeOwnedFolder } from '../../kit/owned-folder.ts'
 import { commandShell } from '../command-shell.ts'
 import { SANDBOX_HOSTNAME, SANDBOX_PATHS, SANDBOX_USER } from './mounts.ts'
+
+/** Name prefix of the folders of executors in `tmpdir()`. A process that was killed leaves them; the next service removes them. */
+export const EXECUTOR_FOLDER_PREFIX = 'agentweaver-exec-'
 
 /** The files of a sandbox's root on disk: mount points, links and a minimal `/etc`. Commands see it read-only. */
 export interface Skeleton {
@@ -54,7 +57,7 @@ const SYSTEM_FOLDERS = ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32']
 export async function buildOnSkeleton<T>(
   build: (skeleton: Skeleton, systemFolders: readonly string[]) => Promise<T>,
 ): Promise<T> {
-  const aside = await mkdtemp(join(tmpdir(), 'agentweaver-exec-'))
+  const aside = await makeOwnedFolder(EXECUTOR_FOLDER_PREFIX)
   const remove = () => rm(aside, { recursive: true, force: true })
   try {
     const root = join(aside, 'root')

@@ -9,7 +9,8 @@ import type { HostRoot } from '../../../contracts/paths.ts'
 import { deadline } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
-import { killGroup, startTimeOf } from './process-group.ts'
+import { startTimeOf } from '../../kit/start-time.ts'
+import { killGroup } from './process-group.ts'
 import { makeSandboxFolder, removeSandboxFolder, type SandboxFolder } from './sandbox-folder.ts'
 
 const SERVER = fileURLToPath(new URL('../../agent-host/server.ts', import.meta.url))
@@ -126,7 +127,8 @@ async function untilStandby(child: ChildProcess, exited: Promise<string>): Promi
   const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream })
   const standby = once(lines, 'line')
   const ended = exited.then((how) => {
-    throw new SandboxError('agent_pod_reconciler_error', `${how} before it was in standby`)
+    // A lost sandbox, so that the run gets another one.
+    throw new SandboxError('sandbox_lost', `${how} before it was in standby`)
   })
   await Promise.race([standby, ended])
 }

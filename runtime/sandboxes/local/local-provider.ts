@@ -1,10 +1,13 @@
 import * as z from 'zod'
+import { EXECUTOR_FOLDER_PREFIX } from '../../executors/rootfs/skeleton.ts'
 import type { Selection } from '../../executors/select.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
+import { sweepOwnedFolders } from '../../kit/owned-folder.ts'
+import { startTimeOf } from '../../kit/start-time.ts'
 import type { BoundSandbox, ClaimRequest, SandboxProvider } from '../provider.ts'
 import { type HostProcess, type HostProcessOptions, startHostProcess } from './host-process.ts'
-import { killGroup, startTimeOf } from './process-group.ts'
-import { removeSandboxFolder, sweepSandboxFolders } from './sandbox-folder.ts'
+import { killGroup } from './process-group.ts'
+import { removeSandboxFolder, SANDBOX_FOLDER_PREFIX } from './sandbox-folder.ts'
 
 export type LocalProviderOptions = Omit<HostProcessOptions, 'backend'> & {
   /** Sandboxes kept in standby. */
@@ -32,7 +35,9 @@ export class LocalProvider implements SandboxProvider {
   }
 
   async start(): Promise<void> {
-    await sweepSandboxFolders(this.#options.log)
+    // The service itself runs git in executors.
+    for (const prefix of [SANDBOX_FOLDER_PREFIX, EXECUTOR_FOLDER_PREFIX])
+      await sweepOwnedFolders(prefix, this.#options.log)
     await this.#options.selectIsolation()
     this.#refill()
   }
@@ -44,12 +49,14 @@ export class LocalProvider implements SandboxProvider {
     const startedAt = performance.now()
     const { host, launch } = await this.#take()
     setTimeout(() => this.#refill(), REFILL_DELAY_MS)
-    if (request.signal.aborted) {
-      await host.destroy()
-      throw request.signal.reason
-    }
     const { detection } = await this.#options.selectIsolation()
-    await request.onPosted(host.instanceId)
+    try {
+      request.signal.throwIfAborted()
+      await request.onPosted(host.instanceId)
+    } catch (error) {
+      await host.destroy()
+      throw error
+    }
     return bind(host, {
       claimName: request.claimName,
       launch,

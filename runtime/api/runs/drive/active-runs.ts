@@ -8,6 +8,18 @@ import type { ActiveRunParts } from './active-run-parts.ts'
 /** The runs that this process drives. `onPlace` is called when one of them has taken its hands off its run. */
 export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts, onPlace: () => void) {
   const active = new Map<string, ActiveRun>()
+  /**
+   * The driver that keeps its run. A driver under a former name of this process is abandoned: the run may have been stored
+   * just before the process lost its name.
+   */
+  function keeperOf(run: RunRow): ActiveRun | undefined {
+    const known = active.get(run.id)
+    if (!known || known.isAbandoned || known.hasLeft) return undefined
+    if (known.run.holder === run.holder) return known
+    known.abandon()
+    return undefined
+  }
+
   return {
     /**
      * Drives a run from its stored position until it ends. A run that is driven already is left to its driver, unless
@@ -15,9 +27,10 @@ export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts, onPlace: 
      * stored when the run was picked; the driver before, if there is one, has left.
      */
     launch(run: RunRow, request?: Requested): ActiveRun {
-      const known = active.get(run.id)
-      if (known && !known.isAbandoned && !known.hasLeft && !request) return known
-      const driven = new ActiveRun(deps, parts, { run, ...present({ after: known?.finished, request }) })
+      const keeper = request ? undefined : keeperOf(run)
+      if (keeper) return keeper
+      const after = active.get(run.id)?.finished
+      const driven = new ActiveRun(deps, parts, { run, ...present({ after, request }) })
       active.set(run.id, driven)
       void driven.finished.finally(() => {
         if (active.get(run.id) === driven) active.delete(run.id)

@@ -3,6 +3,7 @@ import type { CallDecision } from '../../../../contracts/decisions.ts'
 import type { HostEvent } from '../../../../contracts/events.ts'
 import type { ApprovalRow, RunRow, TurnRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
+import { isContinued } from '../launch/launch.ts'
 
 export type TurnEnded = Extract<HostEvent, { type: 'turn.ended' }>['data']
 
@@ -10,6 +11,8 @@ export type TurnEnded = Extract<HostEvent, { type: 'turn.ended' }>['data']
 export type Position = {
   /** A turn that the sandbox may not have received. */
   readonly turn?: TurnRow
+  /** The turn continues from the restored session, unless the sandbox has received it. */
+  readonly resumes?: boolean
   /** The last turn, where the run ended it and went no further. */
   readonly ended?: { readonly turn: TurnRow; readonly end: TurnEnded }
   readonly pending: readonly ApprovalRow[]
@@ -28,7 +31,7 @@ export async function readPosition({ store }: Pick<RunDeps, 'store'>, run: RunRo
     const [sent] = await tx.listTurns(run.id, ['sent'])
     const last = run.state === 'running' && !sent ? await tx.lastEndedTurn(run.id) : undefined
     return {
-      ...(sent && { turn: sent }),
+      ...(sent && { turn: sent, resumes: isContinued(run, sent) }),
       ...(last?.end && { ended: { turn: last, end: { turnId: last.id, ...last.end } } }),
       pending: await tx.listApprovals(run.id, { state: 'pending' }),
       commands: (await tx.listRunningCommands(run.id)).map(({ id, request }) => ({

@@ -17,6 +17,8 @@ export type TurnLoopParts = {
   readonly onTurnEnded: (turn: TurnRow, end: TurnEnded) => Promise<void>
 }
 
+type Beginning = Pick<Position, 'resumes' | 'ended'> & { readonly turn?: TurnRow | undefined }
+
 /** What the sandbox is sent for a turn. */
 const promptOf = ({ id, prompt, sentPrompt }: TurnRow) => ({ id, prompt: sentPrompt ?? prompt })
 
@@ -27,6 +29,8 @@ export class TurnLoop {
   #active: string | undefined
   /** Taken when the run started, in the same commit. */
   #next: TurnRow | undefined
+  /** The same turn continues from the restored session. */
+  #nextResumes = false
   /** The same turn, on its way to the sandbox. */
   #sent: Promise<void> | undefined
   /** A turn that another driver saw the end of, and went no further. */
@@ -49,8 +53,9 @@ export class TurnLoop {
   }
 
   /** Where the loop begins. */
-  expect({ turn, ended }: { readonly turn?: TurnRow | undefined; readonly ended?: Position['ended'] }): void {
+  expect({ turn, resumes = false, ended }: Beginning): void {
     this.#next = turn
+    this.#nextResumes = resumes
     this.#endedBefore = ended
   }
 
@@ -89,9 +94,11 @@ export class TurnLoop {
   async #runTurn(serving: Serving, turn: TurnRow): Promise<TurnEnded> {
     const { signal, onSign } = this.#parts
     this.#active = turn.id
+    const resumes = this.#nextResumes
     this.#next = undefined
+    this.#nextResumes = false
     onSign()
-    const sent = this.#sent ?? serving.client.turns.start(promptOf(turn), signal)
+    const sent = this.#sent ?? serving.client.turns.start(promptOf(turn), signal, { resumes })
     this.#sent = undefined
     await sent
     const end = await unlessAborted(this.#endOf(turn.id).promise, signal)

@@ -9,6 +9,7 @@ import { present } from '../../../kit/present.ts'
 import type { BoundSandbox, ClaimRequest } from '../../../sandboxes/provider.ts'
 import type { RunRow, Store, Transaction, TurnRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
+import { patiently } from '../drive/patient-store.ts'
 import { whileHeld } from '../held-run.ts'
 import type { RunFolder } from '../results/run-folders.ts'
 import { clientFor, draftConfigurations } from './configuration.ts'
@@ -50,9 +51,15 @@ export async function launch(
   }
 }
 
-/** The folder that a run works on; a launch that fails for another reason first does not wait for it. */
-function prepareFolder({ folders }: RunDeps, run: RunRow, signal: AbortSignal) {
-  const folder = folders ? folders.prepare(run, signal) : Promise.resolve(undefined)
+/**
+ * The folder that a run works on; a launch that fails for another reason first does not wait for it. Waits while the disk is
+ * full.
+ */
+function prepareFolder({ folders, log }: RunDeps, run: RunRow, signal: AbortSignal) {
+  const patience = { signal, log: log.child({ runId: run.id }) }
+  const folder = folders
+    ? patiently(() => folders.prepare(run, signal), patience)
+    : Promise.resolve(undefined)
   folder.catch(() => undefined)
   return folder
 }
@@ -167,7 +174,7 @@ async function firstTurn(tx: Transaction, run: RunRow, preface: string): Promise
 }
 
 /** Whether the next sandbox continues this turn, because its session was saved before the turn had ended. */
-const isContinued = ({ carriedCalls, checkpoint }: RunRow, { id }: TurnRow) =>
+export const isContinued = ({ carriedCalls, checkpoint }: RunRow, { id }: TurnRow) =>
   carriedCalls.length > 0 && checkpoint?.turnId === id
 
 type Bound = {

@@ -11,6 +11,7 @@ import { type PreparedFolder, prepareFolder } from '../../../git/prepare-folder.
 import { absent } from '../../../git/read-data.ts'
 import { type FolderRecord, folderFiles } from '../../../git/run-folder.ts'
 import { bestEffort } from '../../../kit/best-effort.ts'
+import { errnoOf, SandboxError } from '../../../kit/errors.ts'
 import type { Log } from '../../../kit/log.ts'
 import { present } from '../../../kit/present.ts'
 import type { RunRow, Store } from '../../../store/store.ts'
@@ -32,6 +33,16 @@ export interface RunFoldersDeps extends RunResultsDeps {
   /** Runs git in a sandbox; undefined where nothing isolates it. */
   readonly gitSandbox: () => Promise<RunGit | undefined>
   readonly log: Log
+}
+
+const FULL: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT'])
+
+/** A full disk is an outage like one of the store, which is on the same disk: the same work may succeed later. */
+function asOutage(error: unknown): never {
+  if (!FULL.has(errnoOf(error) ?? '')) throw error
+  const message =
+    'The disk of the state folder is full, so the folder of the run cannot be prepared. Free some space.'
+  throw new SandboxError('unavailable', message, { cause: error })
 }
 
 /** How long a copy is kept whose results could not be made. */
@@ -64,7 +75,7 @@ export function createRunFolders(deps: RunFoldersDeps) {
       const mode = FolderMode.parse(workspace.mode ?? 'in-place')
       const runGit = await gitSandbox()
       const request = { runId: id, path, mode, directory: placeOf(id), user, runGit, signal }
-      const prepared = await prepareFolder(request)
+      const prepared = await prepareFolder(request).catch(asOutage)
       return { ...folderOf(prepared.record), events: [preparedEvent(prepared)] }
     },
 

@@ -1,0 +1,17 @@
+import type { RoundRequest } from './plan.ts'
+
+/** Rounds that found a defect. The gate repeats them. The defects that each found are in the commits of their fixes. */
+export const FOUND: readonly RoundRequest[] = [
+  // A full disk while runs begin on a folder.
+  { backend: 'sqlite', seed: 2000, runs: 10 },
+  // Another driver takes over a run that was resumed.
+  { backend: 'two-replicas', seed: 2005, runs: 10 },
+  // A runner is killed while its sandbox starts.
+  { backend: 'postgres', seed: 3013, runs: 10 },
+  // A connection breaks during the identity check of a pod.
+  { backend: 'two-replicas', seed: 3017, runs: 10 },
+  // A stopped service leaves folders of executors.
+  { backend: 'postgres', seed: 4004, runs: 10 },
+  // A process stands still between the commit of a run and the start of its driver.
+  { backend: 'two-replicas', seed: 4005, runs: 10 },
+]
