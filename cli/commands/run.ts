@@ -46,6 +46,7 @@ const RunOptions = ServiceOptions.extend({
   model: z.string().min(1).optional(),
   label: z.record(z.string(), z.string()).optional(),
   budget: Budgets.optional(),
+  network: z.boolean().optional(),
   allowNoOutcome: z.boolean().default(false),
   yes: z.boolean().default(false),
   interactive: z.boolean().default(false),
@@ -86,6 +87,8 @@ export function runCommand(context: CliContext): Command {
       `a limit after which the run fails: ${BUDGET_KINDS.join(', ')}; may be repeated`,
       collectLimits,
     )
+    .option('--network', 'require that commands have network access, to the destinations of the egress list')
+    .option('--no-network', 'no network access for commands, even if the settings allow it')
     .option('-y, --yes', 'approve every request of the run without asking')
     .option('-i, --interactive', 'keep the run open and ask for the next prompt after each turn')
     .option('-d, --detach', 'start the run, print its id and return')
@@ -175,6 +178,7 @@ async function toRequest(
     agent: await toAgent(options, { cwd, env }),
     interactive: options.interactive,
     ...(options.budget === undefined ? {} : { budgets: options.budget }),
+    ...(options.network === undefined ? {} : { policy: { network_enabled: options.network } }),
     ...(options.allowNoOutcome && { requireOutcome: false }),
     ...(options.label === undefined ? {} : { labels: options.label }),
   }

@@ -2,6 +2,7 @@ import { lstat, mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } fro
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import * as z from 'zod'
+import { EGRESS_SOCKET } from '../../../contracts/egress.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { errnoOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
@@ -17,6 +18,8 @@ export type SandboxFolder = {
   readonly socketPath: string
   readonly workspace: string
   readonly stateDir: string
+  /** Commands see this folder, and nothing else of the sandbox's folder but the workspace. */
+  readonly egressFolder: string
 }
 
 /** Creates a folder of mode 0700 for one sandbox and records the owning process, so that leftovers can be detected. */
@@ -27,12 +30,14 @@ export async function makeSandboxFolder(): Promise<SandboxFolder> {
     socketPath: join(directory, 'host.sock'),
     workspace: join(directory, 'workspace'),
     stateDir: join(directory, 'state'),
+    egressFolder: join(directory, EGRESS_SOCKET.folder),
   }
   const owner = { pid: process.pid, startTime: startTimeOf(process.pid) ?? '' }
   await Promise.all([
     writeFile(join(directory, OWNER_FILE), JSON.stringify(owner)),
     mkdir(folder.workspace),
     mkdir(folder.stateDir, { mode: 0o700 }),
+    mkdir(folder.egressFolder, { mode: 0o700 }),
   ])
   return { ...folder, workspace: await realpath(folder.workspace) }
 }
