@@ -38,11 +38,13 @@ export class Endpoint {
       connectionsCheckingInterval: 1000,
     })
     this.#server.maxConnections = limits.connectionsPerRun
+    this.#server.timeout = limits.idleMs
     this.#server.on('connection', (socket) => this.#track(socket))
     this.#server.on('connect', (request: IncomingMessage, client: Socket, head: Buffer) => {
       this.#onConnect(request, client, head).catch(() => client.destroy())
     })
     this.#server.on('request', this.#plain.onProxyRequest)
+    this.#server.on('checkContinue', this.#plain.onProxyRequest)
     this.#server.on('upgrade', this.#plain.onUpgrade)
     this.#server.on('clientError', (_error: Error, socket: Socket) => this.#onMalformed(socket))
   }

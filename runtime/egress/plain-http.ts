@@ -53,7 +53,9 @@ export class PlainHttp {
       requestTimeout: 0,
       connectionsCheckingInterval: 1000,
     })
+    this.#inner.timeout = limits.idleMs
     this.#inner.on('request', this.#onTunnelRequest)
+    this.#inner.on('checkContinue', this.#onTunnelRequest)
     this.#inner.on('upgrade', this.onUpgrade)
     this.#inner.on('connect', (_request, socket: Socket) => socket.destroy())
     this.#inner.on('clientError', (_error: Error, socket: Socket) => socket.destroy())
@@ -111,7 +113,7 @@ export class PlainHttp {
     if (!dialled.ok) return this.#failed(asked, dialled)
     connection.upstream = dialled.socket
     if (!response.destroyed && connections.decide(question).ok) {
-      forward(asked, dialled.socket)
+      forward(asked, dialled.socket, this.#options.limits.idleMs)
       return
     }
     connections.end(connection)
@@ -157,13 +159,18 @@ function requestFault(request: IncomingMessage, target: Target): Refusal | undef
 const bodyLength = (request: IncomingMessage) => request.headers['content-length'] ?? '0'
 
 /** Sends the request on. Node frames it anew, so that both sides agree on where it ends. */
-function forward({ request, response, path }: Asked, socket: Socket): void {
+function forward({ request, response, path }: Asked, socket: Socket, idleMs: number): void {
   const sent = httpRequest({
     // Without an agent: an agent would look the host up and connect by itself.
     createConnection: () => socket,
     method: request.method,
     path,
-    headers: [...forwardedHeaders(request.rawHeaders), 'Connection', 'close', ...framing(request)],
+    headers: [
+      ...forwardedHeaders(request.rawHeaders, ['expect']),
+      'Connection',
+      'close',
+      ...framing(request),
+    ],
     setHost: false,
   })
   const fail = () => {
@@ -174,11 +181,23 @@ function forward({ request, response, path }: Asked, socket: Socket): void {
   sent.on('response', (answer) => {
     answer.on('error', fail)
     const headers = forwardedHeaders(answer.rawHeaders, [EGRESS_REASON_HEADER])
-    response.writeHead(answer.statusCode ?? 502, answer.statusMessage, headers)
-    answer.pipe(response)
+    try {
+      // Without the words of the status: they may have characters that Node does not send.
+      response.writeHead(answer.statusCode ?? 502, headers)
+      answer.pipe(response)
+    } catch {
+      fail()
+      sent.destroy()
+    }
   })
-  sent.on('upgrade', (_answer, upgraded) => upgraded.destroy())
-  request.on('aborted', () => sent.destroy())
+  sent.on('upgrade', (_answer, upgraded) => {
+    upgraded.destroy()
+    fail()
+  })
+  socket.setTimeout(idleMs, () => socket.destroy())
+  response.once('close', () => sent.destroy())
+  // The headers were judged, so the client may send the body.
+  if (request.headers.expect !== undefined) response.writeContinue()
   request.pipe(sent)
 }
 

@@ -1,4 +1,5 @@
 import type { EgressGeneration, EgressReport, EgressState } from '../../contracts/egress.ts'
+import { messageOf } from '../kit/errors.ts'
 import { Connections } from './connections.ts'
 import { type Dialler, resolveBySystem } from './dial.ts'
 import { Endpoint } from './endpoint.ts'
@@ -13,6 +14,13 @@ interface Served {
   readonly connections: Connections
   readonly endpoint: Endpoint
 }
+
+const UNAVAILABLE = {
+  host: 'all hosts',
+  port: 0,
+  rule: 'proxy-unavailable',
+  remedy: 'Start a new run.',
+} as const
 
 const keyOf = ({ runId, generation }: EgressGeneration) => `${runId} ${generation}`
 
@@ -60,7 +68,14 @@ export class EgressProxy {
       hasRoom: () => this.#count() < limits.connections,
     })
     this.#served.set(key, { connections, endpoint })
-    await endpoint.listen()
+    try {
+      await endpoint.listen()
+    } catch (error) {
+      // The sandbox may be gone already. The others keep their network.
+      const cause = messageOf(error)
+      connections.refuse({ ...UNAVAILABLE, reason: `the proxy cannot serve this sandbox: ${cause}` })
+      this.#close(key, { connections, endpoint })
+    }
   }
 
   #close(key: string, { connections, endpoint }: Served): void {

@@ -89,6 +89,31 @@ it('opens nothing for a run without network access', async () => {
   expect(proxies()).toEqual([])
 })
 
+it('serves the other sandboxes if one of them is gone', async () => {
+  const { egress, sandbox, told } = rig()
+  await egress.open(sandbox('one'))
+  const [before] = proxies()
+
+  await egress.open({ ...sandbox('gone'), socketPath: '/nonexistent/socket' })
+  const answer = await exchange(sandbox('one').socketPath, CONNECT_OTHER)
+
+  expect(answer).toMatch(/^HTTP\/1\.1 403 /)
+  expect(proxies()).toEqual([before])
+  expect(told[0]).toMatchObject({ runId: 'gone', data: { rule: 'proxy-unavailable' } })
+})
+
+it('has stored everything when each of two callers that close a sandbox continues', async () => {
+  const { egress, sandbox, told } = rig()
+  await egress.open(sandbox('one'))
+  await exchange(sandbox('one').socketPath, CONNECT_OTHER)
+
+  const first = egress.close(sandbox('one'))
+  await egress.close(sandbox('one'))
+
+  expect(told.map(({ type }) => type)).toEqual(['denied', 'summary'])
+  await first
+})
+
 it('starts a proxy that was killed again, and tells the runs', async () => {
   const { egress, sandbox, rules } = rig()
   const { socketPath } = sandbox('one')

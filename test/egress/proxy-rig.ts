@@ -52,10 +52,8 @@ export async function rawServer(bytes: Buffer) {
   const server = await listening(
     createTcp((socket) => {
       socket.on('error', () => socket.destroy())
-      socket.on('data', (data) => {
-        got.push(data)
-        if (got.length === 1) socket.write(bytes)
-      })
+      socket.once('data', () => socket.write(bytes))
+      socket.on('data', (data) => got.push(data))
     }),
   )
   return { port: portOf(server), got: () => Buffer.concat(got) }

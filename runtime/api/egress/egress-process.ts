@@ -26,6 +26,14 @@ export interface EgressProcessOptions {
   readonly onLost: () => void
 }
 
+function parseReport(line: string): EgressReport | undefined {
+  try {
+    return EgressReport.parse(JSON.parse(line))
+  } catch {
+    return undefined
+  }
+}
+
 interface Waiting {
   readonly revision: number
   resolve(): void
@@ -84,7 +92,7 @@ export class EgressProcess {
     createInterface({ input: child.stderr as Readable }).on('line', (line) =>
       log.warn('egress proxy', { line }),
     )
-    createInterface({ input: child.stdout as Readable }).on('line', (line) => this.#onLine(line))
+    createInterface({ input: child.stdout as Readable }).on('line', (line) => this.#onLine(child, line))
     this.#send(child)
   }
 
@@ -92,8 +100,14 @@ export class EgressProcess {
     if (this.#state) (stdin as Writable).write(`${JSON.stringify(this.#state)}\n`)
   }
 
-  #onLine(line: string): void {
-    const report = EgressReport.parse(JSON.parse(line))
+  /** The proxy handles hostile input, so its output is validated. A proxy that sends anything else is replaced. */
+  #onLine(child: ChildProcess, line: string): void {
+    const report = parseReport(line)
+    if (!report) {
+      this.#options.log.error('the egress proxy sent a malformed report', { line: line.slice(0, 200) })
+      child.kill('SIGKILL')
+      return
+    }
     if (report.type !== 'applied') {
       this.#options.onReport(report)
       return

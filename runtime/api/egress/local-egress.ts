@@ -39,6 +39,7 @@ export class LocalEgress {
   readonly #options: LocalEgressOptions
   readonly #process: EgressProcess
   readonly #open = new Map<string, EgressGeneration>()
+  readonly #closing = new Map<string, Promise<void>>()
   readonly #destinations: Readonly<Record<SandboxKind, readonly EgressDestination[]>>
   /** Hosts that are reached without the limits of their entry, by class. */
   readonly #loosened: Readonly<Record<SandboxKind, readonly string[]>>
@@ -76,8 +77,16 @@ export class LocalEgress {
   }
 
   /** Closes all connections of a sandbox, and stores what the proxy has reported about it. */
-  async close({ runId, generation }: Pick<EgressSandbox, 'runId' | 'generation'>): Promise<void> {
-    if (!this.#open.delete(keyOf(runId, generation))) return
+  close({ runId, generation }: Pick<EgressSandbox, 'runId' | 'generation'>): Promise<void> {
+    const key = keyOf(runId, generation)
+    // A sandbox that is released is also lost. Both wait for the same end.
+    const closing = this.#closing.get(key) ?? this.#close(key).finally(() => this.#closing.delete(key))
+    this.#closing.set(key, closing)
+    return closing
+  }
+
+  async #close(key: string): Promise<void> {
+    if (!this.#open.delete(key)) return
     await bestEffort(this.#options.log, 'close the network of a sandbox', () => this.#apply())
     await this.#options.writer.settled()
   }
