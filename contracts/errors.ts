@@ -27,6 +27,7 @@ export const ERROR_STATUS = {
   configure_failed: 422,
   rate_limited: 429,
   too_many_runs: 429,
+  queue_full: 429,
   too_many_streams: 429,
   internal: 500,
   agent_pod_reconciler_error: 502,

@@ -4,6 +4,8 @@ export const AGENT_HOST_ROUTES = {
   identity: '/identity',
   configure: '/configure',
   workspace: '/workspace',
+  manifest: '/workspace/manifest',
+  pack: '/workspace/pack',
   session: '/session',
   files: '/files',
   a2aBase: '/a2a/agent',

@@ -3,6 +3,7 @@ import { HeldEntries, SandboxWarningCategory } from './events.ts'
 import { ExecRequest, ExecResult, Isolation, OutputStream } from './exec.ts'
 import { FileError, FileOperation, FileResult } from './files.ts'
 import { WorkspaceLayout } from './workspace-layout.ts'
+import { PackRequest } from './workspace-manifest.ts'
 
 /**
  * Frames between AgentHost and a runner, over one duplex byte stream.
@@ -56,9 +57,9 @@ export const RunnerToHost = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('held'), id: z.literal(HELD_ID), held: HeldEntries }),
   /** Reply to `file`; for a `read` the payload is the content. */
   z.strictObject({ type: z.literal('file-result'), id: Id, result: FileResult }),
-  /** A piece of an outgoing tar stream. */
+  /** A piece of an outgoing stream. */
   z.strictObject({ type: z.literal('data'), id: Id }),
-  /** End of a tar stream in either direction, with its outcome. */
+  /** End of a stream in either direction, with its outcome. */
   z.strictObject({
     type: z.literal('tar-result'),
     id: Id,
@@ -96,6 +97,10 @@ export const HostToRunner = z.discriminatedUnion('type', [
   /** Starts an incoming tar stream: `data` frames follow, then `end`. */
   z.strictObject({ type: z.literal('tar-in'), id: Id }),
   z.strictObject({ type: z.literal('tar-out'), id: Id }),
+  /** Starts an outgoing stream: the manifest of the workspace. */
+  z.strictObject({ type: z.literal('manifest'), id: Id }),
+  /** Starts an outgoing stream: contents of files in the last manifest. */
+  z.strictObject({ type: z.literal('pack'), id: Id, contents: PackRequest.shape.contents }),
   z.strictObject({ type: z.literal('data'), id: Id }),
   z.strictObject({ type: z.literal('end'), id: Id }),
   z.strictObject({ type: z.literal('credit'), id: Id, bytes: z.int().positive() }),

@@ -7,26 +7,19 @@ const WAIT = /\b(?:setTimeout|setTimeoutPromise|sleep|delay)\(/
 
 /** Files that may wait for a time, with the reason. Every other test waits for a condition (`helpers/until.ts`). */
 const ALLOWED: Readonly<Record<string, string>> = {
-  'helpers/until.ts': 'polls a condition',
-  'cli/run-cli.ts': 'polls a condition',
-  'pulumi/cli/faults.test.ts': 'polls a condition',
-  'pulumi/cli/preview-stack.test.ts': 'polls a condition',
-  'conformance/agent-host-cases/raw-http.ts': 'a deadline',
-  'conformance/agent-host-cases/streams.ts': 'the absence of an event, which has no condition',
-  'fakes/kube/watches.ts': 'the timeout that the client asks for',
-  'fakes/kube-api.ts': 'a planted slow response',
-  'fakes/model-server.ts': 'a planted pause between two parts of a response',
+  'helpers/until.ts': 'polls a condition; all other tests use this function',
+  'conformance/agent-host-cases/streams.ts': 'a stream that pauses: the absence of an event has no condition',
+  'fakes/kube/watches.ts': 'a fake server ends a watch after the time that the client asks for',
+  'fakes/kube-api.ts': 'a fake server that responds late: less than the time limit of the client',
+  'fakes/model-server.ts':
+    'a fake server that writes an answer in parts, so that a turn is cancelled within it',
   'fakes/pulumi/kubernetes-provider.ts': 'the duration of a write, so that writes overlap',
   'fakes/pulumi/azure/azure-provider.ts': 'the duration of a write, so that writes overlap',
-  'fakes/pulumi/provider-server.ts': 'a planted slow response; a crash after the other operations',
-  'agents/copilot-agent.faults.process.test.ts':
-    'a tool call longer than the idle time; kills at many moments',
-  'sandboxes/kubernetes/provider.faults.process.test.ts': 'the absence of an event, which has no condition',
-  'governance/shell.memory.process.test.ts': 'work that the engine does in the background, without an event',
-  'runs/cause-of.test.ts': 'a planted late answer',
-  'runs/store-outage.database.test.ts': 'the duration of a planted outage',
-  'runs/sandbox-death.process.test.ts': 'a planted slow answer',
-  'runs/relay.acknowledging.test.ts': 'the absence of an acknowledgement, which has no condition',
+  'fakes/pulumi/provider-server.ts':
+    'a fake provider that responds late, or crashes after its other operations',
+  'governance/shell.memory.process.test.ts': 'the engine compiles in the background and reports no end',
+  'runs/store-outage.database.test.ts': 'an outage that lasts longer than a client once retried',
+  'runs/sandbox-death.process.test.ts': 'kills at many moments between two events',
 }
 
 /** Suites that measure time, and lanes that run elsewhere. */

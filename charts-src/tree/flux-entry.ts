@@ -3,7 +3,8 @@ import { names } from '../../contracts/names.ts'
 import type { Environment } from '../environment/schema.ts'
 import { Kustomization } from '../imports/flux-kustomize.js'
 import { GitRepository } from '../imports/flux-source.js'
-import type { AppName, RenderedApp } from './render.ts'
+import type { RenderedApp } from './render.ts'
+import type { AppName } from './wave.ts'
 
 const NAMESPACE = 'flux-system'
 

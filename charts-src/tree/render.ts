@@ -10,7 +10,7 @@ import { addSandboxes } from '../apps/sandboxes.ts'
 import type { Environment } from '../environment/schema.ts'
 import type { KubeObject } from '../kube-object.ts'
 import { PART_OF_LABEL } from '../workloads.ts'
-import { waveOf } from './wave.ts'
+import { type AppName, waveOf } from './wave.ts'
 
 /** In order of application: policies and limits come before the sandboxes that they protect. */
 const APPS = {
@@ -20,8 +20,7 @@ const APPS = {
   sandboxes: addSandboxes,
   api: addApi,
   preview: addPreview,
-} as const
-export type AppName = keyof typeof APPS
+} as const satisfies Readonly<Record<AppName, unknown>>
 
 export interface RenderedApp {
   readonly name: AppName

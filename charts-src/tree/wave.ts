@@ -1,5 +1,3 @@
-import type { AppName } from './render.ts'
-
 const FIRST = { Namespace: 0, PriorityClass: 0, RuntimeClass: 0, StorageClass: 0 } as const
 const SERVED = {
   SandboxTemplate: 1,
@@ -9,14 +7,16 @@ const SERVED = {
   PodMonitor: 2,
 } as const
 
-const BASE: Readonly<Record<AppName, number>> = {
+const BASE = {
   foundation: 1,
   network: 2,
   admission: 2,
   sandboxes: 3,
   api: 6,
   preview: 6,
-}
+} as const
+/** The applications of an environment. */
+export type AppName = keyof typeof BASE
 
 /**
  * The sync wave of an object: namespaces, quotas, policies, accounts and configuration, templates, pools,

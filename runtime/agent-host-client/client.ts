@@ -10,6 +10,7 @@ import { HostHealth } from '../../contracts/host-health.ts'
 import { FILE_LIMITS } from '../../contracts/limits.ts'
 import { AGENT_HOST_ROUTES, TAR_MEDIA_TYPE } from '../../contracts/routes.ts'
 import type { FileAnswer } from '../../contracts/toolbox.ts'
+import { MANIFEST_LIMITS } from '../../contracts/workspace-manifest.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { type Configuration, configureAgentHost } from './configure.ts'
 import {
@@ -67,6 +68,18 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
     },
     async getWorkspace(signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
       return bodyOf(await expectOk(AGENT_HOST_ROUTES.workspace, { signal }))
+    },
+    /** The manifest of the workspace as JSON Lines. Fails with `not_found` if this AgentHost has no manifests. */
+    async getManifest(signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+      return bodyOf(
+        await expectOk(AGENT_HOST_ROUTES.manifest, { method: 'POST', signal }),
+        MANIFEST_LIMITS.maxBytes,
+      )
+    },
+    /** The contents of files in the last manifest, one after the other. Nothing of them is verified here. */
+    async getPack(contents: readonly string[], signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+      const init = { method: 'POST', headers: json, body: JSON.stringify({ contents }), signal }
+      return bodyOf(await expectOk(AGENT_HOST_ROUTES.pack, init))
     },
     async getSession(signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
       return bodyOf(await expectOk(AGENT_HOST_ROUTES.session, { signal }))

@@ -103,6 +103,10 @@ const absent = async (): Promise<never> => {
   throw new SandboxError('internal', 'the warm-up has no runner')
 }
 
+const noStream = (): never => {
+  throw new SandboxError('internal', 'the warm-up has no runner')
+}
+
 const NO_RUNNER: RunnerLink = {
   role: 'per-command',
   isolation: { backend: 'direct', isRealIsolation: false, enforcesEgress: false, reason: NAME },
@@ -114,7 +118,7 @@ const NO_RUNNER: RunnerLink = {
   exec: absent,
   file: absent,
   tarIn: absent,
-  tarOut: () => {
-    throw new SandboxError('internal', 'the warm-up has no runner')
-  },
+  tarOut: noStream,
+  manifest: noStream,
+  pack: noStream,
 }

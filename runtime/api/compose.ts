@@ -171,10 +171,13 @@ async function composeGovernance(log: Log): Promise<ControlGovernance> {
   const shell = await loadShellGrammar(await assets.grammarModules())
   return {
     version: (settings) => policyVersion(policy, settings),
-    forRun: (settings) => {
+    forRun: (settings, before) => {
       const governance = createGovernance({ policy, settings, shell, log })
-      const tracker = createTouchTracker(policy)
+      const tracker = createTouchTracker(policy, before)
       return {
+        get touched() {
+          return tracker.touched
+        },
         decide: (call, { isRealIsolation, shell: runs }) =>
           governance.decide(call, { isRealIsolation, shell: runs, phase: 'work', touched: tracker.touched }),
         observe: (call, content) => tracker.observe(call, content),

@@ -9,11 +9,14 @@ export interface TouchTracker {
 }
 
 /**
- * Tracks which files a run has read. The state depends only on the observed calls, so replicas that observe the same
- * calls agree.
+ * Tracks which files a run has read. `before`: the state of an earlier tracker of the run. The state depends only on that
+ * and on the observed calls.
  */
-export function createTouchTracker(policy: Pick<AgentPolicy, 'secretFiles'>): TouchTracker {
-  let touched: Touched = { secret: false }
+export function createTouchTracker(
+  policy: Pick<AgentPolicy, 'secretFiles'>,
+  before: Touched = { secret: false },
+): TouchTracker {
+  let touched = before
   return {
     get touched() {
       return touched

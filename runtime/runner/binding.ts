@@ -7,6 +7,7 @@ import type { Log } from '../kit/log.ts'
 import { toFileError } from '../workspace/file-fault.ts'
 import { GitWatch } from '../workspace/git/git-watch.ts'
 import { openWorkspace, type WorkspaceEngine } from '../workspace/open-workspace.ts'
+import type { ManifestTaker } from '../workspace/snapshot/manifest-taker.ts'
 import { SetIdGuard } from './set-id-guard.ts'
 
 export interface BindingDeps {
@@ -26,6 +27,8 @@ export interface Bound {
   readonly workspace: WorkspaceEngine
   readonly executor: Executor
   readonly setId: SetIdGuard | undefined
+  /** Loaded on the first manifest. It remembers the digests of the files. */
+  readonly manifests: () => Promise<ManifestTaker>
   /** Set if the workspace is a user's own folder. Finds git directories that commands leave in it. */
   readonly watch?: GitWatch
 }
@@ -84,6 +87,7 @@ export class Binding {
         workspace,
         executor,
         setId: clearsSetId ? new SetIdGuard({ workspace, executor, log }) : undefined,
+        manifests: manifestsOf(workspace),
         ...(base && { watch: new GitWatch(workspace.root.fd, { base }) }),
       }
     } catch (error) {
@@ -98,6 +102,18 @@ export class Binding {
     await bound?.executor.close()
     await bound?.setId?.close()
     bound?.workspace.close()
+  }
+}
+
+function manifestsOf(workspace: WorkspaceEngine): Bound['manifests'] {
+  let taker: Promise<ManifestTaker> | undefined
+  const load = async () => {
+    const { ManifestTaker } = await import('../workspace/snapshot/manifest-taker.ts')
+    return new ManifestTaker(workspace)
+  }
+  return () => {
+    taker ??= load()
+    return taker
   }
 }
 

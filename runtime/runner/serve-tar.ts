@@ -7,18 +7,19 @@ import { FrameError } from '../kit/frames.ts'
 import type { ArchiveSummary } from '../workspace/archive/archive-summary.ts'
 import { toFileError } from '../workspace/file-fault.ts'
 import { isGitName } from '../workspace/git/git-names.ts'
+import type { WorkspaceEngine } from '../workspace/open-workspace.ts'
 import type { Connection, HostFrame, Work } from './connection.ts'
 import type { ServeContext } from './serve-context.ts'
 import { NOT_OPEN } from './serve-file.ts'
 
-const LIMITS = { maxEntries: FILE_LIMITS.maxArchiveEntries, maxBytes: FILE_LIMITS.maxArchiveBytes }
+export const LIMITS = { maxEntries: FILE_LIMITS.maxArchiveEntries, maxBytes: FILE_LIMITS.maxArchiveBytes }
 /** The user put the files into this folder, and an archive could contain files that the file tools deny. */
 const NO_ARCHIVES: FileError = {
   ok: false,
   code: 'denied',
   message: 'this workspace is a folder of this machine; no archive is unpacked into it',
 }
-const NOTHING: ArchiveSummary = { entries: 0, bytes: 0 }
+export const NOTHING: ArchiveSummary = { entries: 0, bytes: 0 }
 
 /** Loads the archive code. The first archive loads it otherwise. */
 export async function loadArchives() {
@@ -33,20 +34,39 @@ export function serveTarOut({ connection, binding, log }: ServeContext, id: stri
   return connection.serve(id, async (work) => {
     const workspace = binding.bound?.workspace
     if (!workspace) return connection.send(tarResult(id, NOTHING, NOT_OPEN))
-    const onOmitted = (path: string, reason: string) => log.warn('left out of the archive', { path, reason })
     const { packWorkspace } = await loadArchives()
-    const leavesOut = (name: string) => workspace.isGuarded && isGitName(name)
-    const archive = packWorkspace(workspace, { limits: LIMITS, signal: work.signal, leavesOut, onOmitted })
-    try {
-      for await (const chunk of archive.chunks) {
-        if (!(await work.outgoing.take(costOf(chunk)))) return
-        await connection.send({ type: 'data', id }, chunk)
-      }
-      return await connection.send(tarResult(id, archive.summary))
-    } catch (error) {
-      return connection.send(tarResult(id, archive.summary, toFileError(error, 'the workspace')))
-    }
+    const archive = packWorkspace(workspace, { limits: LIMITS, ...walkOptions(workspace, { work, log }) })
+    return sendStream(connection, work, archive)
   })
+}
+
+/** The options of everything that reads the whole workspace. */
+export const walkOptions = (
+  { isGuarded }: WorkspaceEngine,
+  { work, log }: { readonly work: Work; readonly log: ServeContext['log'] },
+) => ({
+  signal: work.signal,
+  leavesOut: (name: string) => isGuarded && isGitName(name),
+  onOmitted: (path: string, reason: string) => log.warn('left out of the archive', { path, reason }),
+})
+
+type Outgoing = { readonly chunks: AsyncIterable<Uint8Array>; readonly summary: ArchiveSummary }
+
+/** Sends a stream, and its outcome at the end. */
+export async function sendStream(
+  connection: Connection,
+  { id, outgoing }: Work,
+  { chunks, summary }: Outgoing,
+): Promise<void> {
+  try {
+    for await (const chunk of chunks) {
+      if (!(await outgoing.take(costOf(chunk)))) return
+      await connection.send({ type: 'data', id }, chunk)
+    }
+    return await connection.send(tarResult(id, summary))
+  } catch (error) {
+    return connection.send(tarResult(id, summary, toFileError(error, 'the workspace')))
+  }
 }
 
 export function serveTarIn({ connection, binding }: ServeContext, id: string): Promise<void> {
@@ -105,6 +125,6 @@ class Incoming {
   }
 }
 
-function tarResult(id: string, { entries, bytes }: ArchiveSummary, error?: FileError): RunnerToHost {
+export function tarResult(id: string, { entries, bytes }: ArchiveSummary, error?: FileError): RunnerToHost {
   return { type: 'tar-result', id, entries, bytes, ...(error ? { error } : {}) }
 }

@@ -10,6 +10,7 @@ import { Connection, type HostFrame } from './connection.ts'
 import type { ServeContext } from './serve-context.ts'
 import { serveExec } from './serve-exec.ts'
 import { serveFile } from './serve-file.ts'
+import { serveManifest, servePack } from './serve-snapshot.ts'
 import { loadArchives, serveTarIn, serveTarOut } from './serve-tar.ts'
 
 export interface RunnerDeps extends BindingDeps {
@@ -69,6 +70,10 @@ function start({ header, payload }: HostFrame, context: ServeContext): Promise<v
       return serveTarIn(context, header.id)
     case 'tar-out':
       return serveTarOut(context, header.id)
+    case 'manifest':
+      return serveManifest(context, header.id)
+    case 'pack':
+      return servePack(context, header)
     default:
       return undefined
   }

@@ -1,5 +1,8 @@
 import { type Kysely, sql } from 'kysely'
+import { backfillCalls } from './backfill-calls.ts'
+import { createBlobs, createCheckpoints } from './create-blobs.ts'
 import type { Engine } from './engine.ts'
+import { QUEUE_MIGRATION } from './queue-migration.ts'
 import type { Tables } from './schema.ts'
 
 export interface Migration {
@@ -169,29 +172,6 @@ async function createAudit(db: Kysely<Tables>, ddl: Engine['ddl']): Promise<void
   await db.schema.createIndex('audit_by_time').on('audit').columns(['at']).execute()
 }
 
-async function createBlobs(db: Kysely<Tables>, ddl: Engine['ddl']): Promise<void> {
-  await db.schema
-    .createTable('blobs')
-    .addColumn('id', 'text', (c) => c.primaryKey())
-    .addColumn('run_id', 'text', (c) => c.notNull().references('runs.id'))
-    .addColumn('name', 'text', (c) => c.notNull())
-    .addColumn('state', 'text', (c) => c.notNull())
-    .addColumn('sha256', 'text', (c) => c.notNull())
-    .addColumn('bytes', 'bigint', (c) => c.notNull())
-    .addColumn('touched_ms', 'bigint', (c) => c.notNull())
-    .execute()
-  await sql`create unique index blobs_current on blobs (run_id, name) where state = 'complete'`.execute(db)
-  await db.schema.createIndex('blobs_by_run').on('blobs').columns(['run_id', 'name', 'state']).execute()
-  await db.schema.createIndex('blobs_by_touch').on('blobs').columns(['state', 'touched_ms']).execute()
-  await db.schema
-    .createTable('blob_chunks')
-    .addColumn('blob_id', 'text', (c) => c.notNull().references('blobs.id').onDelete('cascade'))
-    .addColumn('ordinal', 'integer', (c) => c.notNull())
-    .addColumn('data', sql.raw(ddl.bytes), (c) => c.notNull())
-    .addPrimaryKeyConstraint('blob_chunks_key', ['blob_id', 'ordinal'])
-    .execute()
-}
-
 async function createService(db: Kysely<Tables>): Promise<void> {
   await db.schema
     .createTable('api_keys')
@@ -225,6 +205,9 @@ async function createService(db: Kysely<Tables>): Promise<void> {
     .addColumn('expires_ms', 'bigint', (c) => c.notNull())
     .execute()
 }
+
+const addSource: Migration['up'] = (db) =>
+  db.schema.alterTable('runs').addColumn('source_json', 'text').execute()
 
 /** Forward only. A migration that was released is never changed: a new one is added. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -371,4 +354,34 @@ export const MIGRATIONS: readonly Migration[] = [
       await sql`update runs set state = 'waiting' where state = 'idle'`.execute(db)
     },
   },
+  {
+    version: 12,
+    name: 'a new driver need not read the events of its run',
+    up: async (db) => {
+      await db.schema
+        .alterTable('runs')
+        .addColumn('touched_secret', 'integer', (column) => column.notNull().defaultTo(0))
+        .execute()
+      // What these runs have read is not known here, so they count as runs that have read a secret.
+      await sql`update runs set touched_secret = 1 where generation > 0`.execute(db)
+      for (const column of ['request_json', 'summary_json'])
+        await db.schema.alterTable('calls').addColumn(column, 'text').execute()
+      for (const column of ['was_released', 'sequence'])
+        await db.schema
+          .alterTable('calls')
+          .addColumn(column, 'integer', (c) => c.notNull().defaultTo(0))
+          .execute()
+      await backfillCalls(db)
+      await sql`create index calls_by_state on calls (run_id, state)`.execute(db)
+      await sql`create index calls_by_event on calls (run_id, was_released, sequence)`.execute(db)
+      await sql`create index turns_by_state on turns (run_id, state, ordinal)`.execute(db)
+    },
+  },
+  {
+    version: 13,
+    name: 'checkpoints whose parts are contents with a digest',
+    up: createCheckpoints,
+  },
+  { version: 14, ...QUEUE_MIGRATION },
+  { version: 15, name: 'the run from whose checkpoint a run began', up: addSource },
 ]

@@ -24,7 +24,8 @@ export async function openStore(location: StoreLocation, { log }: { log: Log }):
   try {
     await migrate(engine)
     await engine.writer.transaction().execute((db) => deleteAbandonedBlobs({ db, engine }))
-    return reportingFaults(createSqlStore(engine, listeners))
+    const blobFolder = location.kind === 'sqlite' ? `${location.file}-blobs` : undefined
+    return reportingFaults(createSqlStore(engine, listeners, blobFolder))
   } catch (error) {
     await engine.close()
     throw error

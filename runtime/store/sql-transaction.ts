@@ -4,16 +4,31 @@ import type { Transaction } from './store.ts'
 import { insertApiKey } from './tables/api-keys.ts'
 import { decideApproval, insertApproval, listApprovals, readApproval } from './tables/approvals.ts'
 import { appendAudit, lockAuditHead } from './tables/audit.ts'
-import { promoteBlob } from './tables/blobs.ts'
-import { changeCall, insertCall, listCalls, readCall } from './tables/calls.ts'
+import { changeCall, insertCall, listCalls, listReleasedCalls, readCall } from './tables/calls.ts'
+import { commitCheckpoint, copyCheckpoint } from './tables/checkpoints.ts'
 import { bindClaim, changeClaim, readClaim, upsertClaim } from './tables/claims.ts'
 import { endCommand, insertCommand, listRunningCommands, readCommand } from './tables/commands.ts'
 import { appendEvents } from './tables/events.ts'
 import { insertIdempotencyKey } from './tables/idempotency.ts'
-import { changeRun, changeRunState, countRuns, insertRun, readAndLockRun } from './tables/runs.ts'
+import {
+  countRunsUnderWay,
+  expireInQueue,
+  listQueueHeads,
+  readAttempts,
+  waitForRoom,
+} from './tables/queue.ts'
+import { changeRun, changeRunState, countRuns, insertRun, lockIfFree, readAndLockRun } from './tables/runs.ts'
 import { writeSetting } from './tables/settings.ts'
 import { trustFirst } from './tables/trusted-folders.ts'
-import { changeTurn, endTurn, insertTurn, listTurns, reportOutcome } from './tables/turns.ts'
+import {
+  changeTurn,
+  endTurn,
+  insertTurn,
+  lastEndedTurn,
+  listTurns,
+  readTurn,
+  reportOutcome,
+} from './tables/turns.ts'
 
 /** The table functions, bound to one open transaction. */
 export const transactionOver = (scope: WriteScope): Transaction => ({
@@ -28,6 +43,16 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
     return countRuns(scope, filter)
   },
 
+  lockRunIfFree: (id) => lockIfFree(scope, id),
+  countRunsUnderWay: async (query) => {
+    await scope.engine.lockAdmission(scope.db)
+    return countRunsUnderWay(scope, query)
+  },
+  listQueueHeads: (query) => listQueueHeads(scope, query),
+  waitForRoom: (id, wait) => waitForRoom(scope, id, wait),
+  readAttempts: (id) => readAttempts(scope, id),
+  expireInQueue: (id) => expireInQueue(scope, id),
+
   trustFirst: (folder) => trustFirst(scope, folder),
 
   insertTurn: (turn) => insertTurn(scope, turn),
@@ -35,6 +60,8 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   endTurn: (id, end) => endTurn(scope, id, end),
   reportOutcome: (turnId, outcome) => reportOutcome(scope, turnId, outcome),
   listTurns: (runId, states) => listTurns(scope, runId, states),
+  readTurn: (id) => readTurn(scope, id),
+  lastEndedTurn: (runId) => lastEndedTurn(scope, runId),
 
   insertCommand: (command) => insertCommand(scope, command),
   endCommand: (id, result) => endCommand(scope, id, result),
@@ -50,10 +77,12 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   changeCall: (runId, callId, change) => changeCall(scope, { runId, callId }, change),
   readCall: (runId, callId) => readCall(scope, runId, callId),
   listCalls: (runId, states) => listCalls(scope, runId, states),
+  listReleasedCalls: (runId, page) => listReleasedCalls(scope, runId, page),
 
   auditHead: (runId) => lockAuditHead(scope, runId),
   appendAudit: (rows, head) => appendAudit(scope, rows, head),
-  promoteBlob: (runId, name) => promoteBlob(scope, runId, name),
+  commitCheckpoint: (runId, checkpoint) => commitCheckpoint(scope, runId, checkpoint),
+  copyCheckpoint: (parts, runs) => copyCheckpoint(scope, parts, runs),
   insertIdempotencyKey: (row) => insertIdempotencyKey(scope, row),
   insertApiKey: (row) => insertApiKey(scope, row),
   writeSetting: (name, value) => writeSetting(scope, name, value),

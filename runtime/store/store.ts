@@ -4,12 +4,16 @@ import type { HostEnvelope, RunEnvelope, RunEvent } from '../../contracts/events
 import type { Isolation } from '../../contracts/exec.ts'
 import type { SandboxSettings } from '../../contracts/policy.ts'
 import type { AuditHead, AuditQuery, AuditRow } from './audit-rows.ts'
-import type { Checkpoint } from './checkpoint.ts'
+import type { CallChange, CallRow, NewCall, ReleasedCalls } from './call-row.ts'
+import type { Checkpoint, CheckpointStore, CheckpointTransaction, RunOrigin } from './checkpoint.ts'
 import type { EventListener } from './event-listeners.ts'
+import type { QueueReads, QueueTransaction } from './queue.ts'
 
 /** A run as the store keeps it: what callers see, and what the executor needs to go on after a restart. */
-export interface RunRow extends Omit<Run, 'sandbox' | 'budgets'> {
+export interface RunRow extends Omit<Run, 'sandbox' | 'budgets' | 'queue' | 'source'> {
   readonly sandbox?: { readonly name: string; readonly isolation: Isolation }
+  /** The run from whose checkpoint this run began. */
+  readonly source?: RunOrigin
   /** The requested agent, without any credential. */
   readonly agentSpec: unknown
   /** Settings in force for this run, after ceiling, policy and request. */
@@ -40,6 +44,14 @@ export interface RunRow extends Omit<Run, 'sandbox' | 'budgets'> {
   readonly losses: number
   /** What the run has used of its budgets, across all its drivers and sandboxes. */
   readonly usage: RunUsage
+  /** What the agent may have seen, across all sandboxes. Governance depends on it. */
+  readonly touched: RunTouched
+}
+
+/** A flag that is set is never cleared. */
+export interface RunTouched {
+  /** The content of a secret file. */
+  readonly secret: boolean
 }
 
 export interface RunUsage {
@@ -67,7 +79,11 @@ export type NewRun = Omit<
   | 'losses'
   | 'suspendAskedAt'
   | 'usage'
->
+  | 'touched'
+> & {
+  /** What a run that begins from the checkpoint of another run may have seen there. */
+  readonly touched?: RunTouched
+}
 export type RunChange = Partial<
   Pick<
     RunRow,
@@ -89,6 +105,7 @@ export type RunChange = Partial<
     | 'losses'
     | 'suspendAskedAt'
     | 'usage'
+    | 'touched'
   >
 > & {
   // `null`: no process drives the run; the run does not wait.
@@ -133,10 +150,7 @@ export interface TurnEnd {
   readonly message?: string
 }
 
-export interface TurnOutcome {
-  readonly outcome: 'succeeded' | 'failed'
-  readonly summary?: string
-}
+export type TurnOutcome = { readonly outcome: 'succeeded' | 'failed'; readonly summary?: string }
 
 export interface CommandRow {
   readonly id: string
@@ -165,22 +179,6 @@ export interface ApprovalRow {
   readonly answer?: string
   readonly expiresAt: string
   readonly createdAt: string
-}
-
-/**
- * One call of the agent, from its announcement to its end, so that it is never released twice; or a write through the
- * file API, until its outcome is recorded.
- */
-export interface CallRow {
-  readonly runId: string
-  readonly callId: string
-  readonly tool: string
-  readonly state: 'open' | 'released' | 'refused' | 'ended'
-  readonly decision?: unknown
-  /** The requester, if it is not the run's agent. */
-  readonly actor?: string
-  /** When the audit intent was written. */
-  readonly openedAt: string
 }
 
 export interface ApiKeyRow {
@@ -235,7 +233,7 @@ export type RunCount = { readonly owner?: string; readonly states: readonly RunS
 /** Leases of processes that drive runs are named by this and their id. */
 export const HOLDER_LEASE = 'holder:'
 /** What one transaction may do. Every method sees the writes before it. */
-export interface Transaction {
+export interface Transaction extends QueueTransaction, CheckpointTransaction {
   insertRun(run: NewRun): Promise<RunRow>
   /** Reads the run and locks it against other writers until the transaction ends, so that the result stays valid. */
   readRun(id: string): Promise<RunRow | undefined>
@@ -274,6 +272,9 @@ export interface Transaction {
   /** Stores what the agent reported in a turn. A later report replaces an earlier one. */
   reportOutcome(turnId: string, outcome: TurnOutcome): Promise<void>
   listTurns(runId: string, states?: readonly Turn['state'][]): Promise<TurnRow[]>
+  readTurn(id: string): Promise<TurnRow | undefined>
+  /** The last turn that has ended. */
+  lastEndedTurn(runId: string): Promise<TurnRow | undefined>
 
   insertCommand(command: CommandRow): Promise<void>
   /** Ends a running command; the first result stands. */
@@ -293,14 +294,14 @@ export interface Transaction {
     filter?: { state?: ApprovalRow['state']; commandHash?: string },
   ): Promise<ApprovalRow[]>
 
-  insertCall(call: CallRow): Promise<void>
-  changeCall(
-    runId: string,
-    callId: string,
-    change: Partial<Pick<CallRow, 'state' | 'decision'>>,
-  ): Promise<void>
+  insertCall(call: NewCall): Promise<void>
+  /** A call that ends loses its request. */
+  changeCall(runId: string, callId: string, change: CallChange): Promise<void>
   readCall(runId: string, callId: string): Promise<CallRow | undefined>
-  listCalls(runId: string, states: readonly CallRow['state'][]): Promise<CallRow[]>
+  /** Oldest first. The number of calls that have not ended is bounded, so a list of `ended` calls is not offered. */
+  listCalls(runId: string, states: readonly Exclude<CallRow['state'], 'ended'>[]): Promise<CallRow[]>
+  /** As `Store.listReleasedCalls`. */
+  listReleasedCalls(runId: string, page: ReleasedCalls): Promise<CallRow[]>
 
   /**
    * Head of a run's audit chain, or of the deployment's (its runId is the empty string); `count` 0 for none.
@@ -312,8 +313,6 @@ export interface Transaction {
 
   /** Stores a response under its key; returns false if the key already has one. */
   insertIdempotencyKey(row: IdempotencyRow): Promise<boolean>
-  /** Puts the complete `next-` blob in the place of the blob; `conflict` if there is none. */
-  promoteBlob(runId: string, name: CheckpointBlob): Promise<void>
   insertApiKey(row: ApiKeyRow): Promise<void>
   writeSetting(name: string, value: string): Promise<void>
 
@@ -334,12 +333,10 @@ export interface Transaction {
 }
 
 /**
- * The data of a run that is stored outside its sandbox. For a run on a folder of the user: the changes in that folder.
+ * The data of a run that is stored outside its sandbox: the uploaded archive and the session that it begins with, until it
+ * has a checkpoint. For a run on a folder of the user: the changes in that folder.
  */
-export type BlobName = CheckpointBlob | `next-${CheckpointBlob}` | 'diff' | 'patch' | 'bundle'
-
-/** The parts of a checkpoint. While it is being saved, they are under `next-` names. */
-export type CheckpointBlob = 'workspace' | 'session'
+export type BlobName = 'workspace' | 'session' | 'diff' | 'patch' | 'bundle'
 
 export type NewEvent = {
   readonly event: RunEvent
@@ -348,7 +345,7 @@ export type NewEvent = {
 }
 
 /** The SQL store, one interface over SQLite and PostgreSQL. */
-export interface Store {
+export interface Store extends QueueReads, CheckpointStore {
   readonly engine: 'sqlite' | 'postgres'
   /**
    * Runs `work` in one transaction (SQLite: immediate; PostgreSQL: read committed with the row locks it takes).
@@ -373,6 +370,8 @@ export interface Store {
   /** Pending approvals that expired by `now`, the longest overdue first, at most 500. */
   listExpiredApprovals(now: string): Promise<ApprovalRow[]>
   listClaims(states: readonly ClaimRow['state'][]): Promise<ClaimRow[]>
+  /** Calls of the agent that were released to the sandbox, those with the last event first. */
+  listReleasedCalls(runId: string, page: ReleasedCalls): Promise<CallRow[]>
 
   /**
    * Stores a stream as chunks of at most 1 MiB. When the stream is complete, it replaces the run's blob of that name.

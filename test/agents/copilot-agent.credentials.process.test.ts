@@ -31,6 +31,22 @@ it('continues the same conversation with a replaced GitHub token', async () => {
   expect(told.some((text) => text.includes('remember the word heron'))).toBe(true)
 })
 
+it('runs the first turn with a token that was replaced before it', async () => {
+  const service = await startCopilotService({ respond: () => ({ text: 'yes' }) })
+  onTestFinished(() => service.close())
+  let token = 'gho_the-first-token-of-ada-0123456789abcdef'
+  const { agent } = await anAgent(
+    { kind: 'copilot', model: 'gpt-fake' },
+    { fetchToken: async () => token, runtimeEnv: service.env },
+  )
+
+  token = 'gho_the-second-token-of-ada-0123456789abcde'
+  const { result } = await runTurn(agent)
+
+  expect(result).toEqual({ state: 'completed' })
+  expect(new Set(bearers(service.requests))).toEqual(new Set([`Bearer ${token}`]))
+})
+
 it('keeps its process while the credential is the same', async () => {
   const server = await aModel(() => ({ text: 'yes' }))
   const before = await childPids()

@@ -1,15 +1,16 @@
 import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { type ModelReply, textOf } from '../fakes/model-server.ts'
+import { stopTimers } from '../helpers/stop-timers.ts'
 import { until } from '../helpers/until.ts'
 import { aModel, anAgent, aStateDir, endpoint, ok, runTurn } from './agent-rig.ts'
 import { childPids, isRunning } from './children.ts'
 import { GENEROUS_LIMITS } from './generous-limits.ts'
 
-/** Longer than the fake model needs to answer on a busy machine. */
-const IDLE_MS = 8_000
+/** How many files and folders the agent runtime has in its folder. */
+const filesBelow = async (stateDir: string) => (await readdir(stateDir, { recursive: true })).length - 1
 
 const failingWith = async (reply: ModelReply) => {
   const server = await aModel((request) =>
@@ -45,9 +46,13 @@ describe('a model that does not answer', () => {
 
   it('fails the turn if nothing arrives within the idle time, and the next turn works', async () => {
     const server = await aModel((_request, index) => (index === 0 ? { hang: true } : { text: 'awake' }))
-    const { agent } = await anAgent(endpoint(server), { limits: { ...GENEROUS_LIMITS, idleMs: IDLE_MS } })
+    stopTimers()
+    const { agent } = await anAgent(endpoint(server))
 
-    const silent = await runTurn(agent)
+    const turn = runTurn(agent)
+    await until('the model is asked', () => server.requests.length > 0)
+    vi.advanceTimersByTime(GENEROUS_LIMITS.idleMs)
+    const silent = await turn
     const next = await runTurn(agent)
 
     expect(silent.result).toMatchObject({ state: 'failed', code: 'agent_stall_timeout' })
@@ -71,9 +76,12 @@ describe('a slow tool call', () => {
         ? { toolCalls: [{ name: 'ask_question', arguments: { question: 'Which?' } }] }
         : { text: 'thanks' },
     )
+    stopTimers()
     const { agent } = await anAgent(endpoint(server), {
-      limits: { ...GENEROUS_LIMITS, idleMs: IDLE_MS },
-      callTool: () => new Promise((resolve) => setTimeout(() => resolve(ok('the second')), 2 * IDLE_MS)),
+      callTool: async () => {
+        vi.advanceTimersByTime(2 * GENEROUS_LIMITS.idleMs)
+        return ok('the second')
+      },
     })
 
     const { result } = await runTurn(agent)
@@ -182,6 +190,29 @@ describe('an agent runtime that dies', () => {
     expect(told).toContain('answer 0')
   })
 
+  it.each(['SIGKILL', 'SIGSTOP'] as const)(
+    'is replaced if it gets %s before it has written the first event, and the session can be used',
+    async (signal) => {
+      const before = await childPids()
+      const server = await aModel(() => ({ text: 'here I am' }))
+      const { agent } = await anAgent(endpoint(server), { limits: { ...GENEROUS_LIMITS, cancelMs: 300 } })
+      const [pid = -1] = (await childPids()).filter((child) => !before.includes(child))
+      const files = await agent.exportSession()
+      process.kill(pid, signal)
+      const cancel = new AbortController()
+      const turn = runTurn(agent, 'begin', cancel.signal)
+      cancel.abort()
+      await turn
+
+      const next = await runTurn(agent, 'once more')
+
+      // The runtime had written other files, so the session was not empty.
+      expect([...files.keys()]).toContain('files/workspace.yaml')
+      expect([...files.keys()]).not.toContain('files/events.jsonl')
+      expect(next.result).toEqual({ state: 'completed' })
+    },
+  )
+
   it('is not left behind if it is stopped and does not react', async () => {
     const before = await childPids()
     const server = await aModel(() => ({ hang: true }))
@@ -214,21 +245,45 @@ describe('an agent runtime that dies', () => {
     expect(await childPids()).toEqual(before)
   })
 
-  it('causes no unhandled rejection and no hanging promise at any time', async () => {
+  it.each([
+    ['it was started', 'configure_failed'],
+    ['it has written a file', 'configure_failed'],
+    ['its session is open', /^(failed|completed)$/],
+    ['the model is asked', 'failed'],
+    ['a tool is called', 'failed'],
+    ['the model is asked again', 'failed'],
+  ])('causes no unhandled rejection and no hanging promise if it dies when %s', async (moment, expected) => {
     const before = await childPids()
-    const server = await aModel((_request, index) =>
-      index % 2 === 0 ? { toolCalls: [{ name: 'create', arguments: {} }] } : { text: 'done' },
-    )
-    for (const killAfterMs of [1, 5, 10, 15, 20, 25, 30, 40, 60, 100, 150]) {
-      const timer = setTimeout(async () => {
-        for (const pid of await childPids()) if (!before.includes(pid)) process.kill(pid, 'SIGKILL')
-      }, killAfterMs)
-      const result = await anAgent(endpoint(server))
-        .then(({ agent }) => runTurn(agent))
-        .then((turn) => turn.result.state)
-        .catch((error: SandboxError) => error.code)
-      clearTimeout(timer)
-      expect(['failed', 'completed', 'configure_failed']).toContain(result)
+    const stateDir = await aStateDir()
+    const started = async () => (await childPids()).filter((pid) => !before.includes(pid))
+    const dieWhen = async (when: string) => {
+      if (when === moment) for (const pid of await started()) process.kill(pid, 'SIGKILL')
     }
+    const server = await aModel(async (_request, index) => {
+      await dieWhen(index === 0 ? 'the model is asked' : 'the model is asked again')
+      return index === 0 ? { toolCalls: [{ name: 'create', arguments: {} }] } : { text: 'done' }
+    })
+    const callTool = async () => {
+      await dieWhen('a tool is called')
+      return ok('done')
+    }
+    const running = anAgent(endpoint(server), { stateDir, callTool })
+      .then(async ({ agent }) => {
+        await dieWhen('its session is open')
+        return runTurn(agent)
+      })
+      .then((turn) => turn.result.state)
+      .catch((error: SandboxError) => error.code)
+    if (moment === 'it was started') {
+      await until(moment, async () => (await started()).length > 0)
+      await dieWhen(moment)
+    }
+    if (moment === 'it has written a file') {
+      await until(moment, async () => (await filesBelow(stateDir)) > 0)
+      await dieWhen(moment)
+    }
+
+    expect(await running).toMatch(expected)
+    expect(await started()).toEqual([])
   })
 })

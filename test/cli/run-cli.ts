@@ -8,8 +8,9 @@ import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { afterAll, onTestFinished } from 'vitest'
 import { processesOf } from '../../cli/demo/left-behind.ts'
-import { deadline, delay } from '../../runtime/kit/deadline.ts'
+import { deadline } from '../../runtime/kit/deadline.ts'
 import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
+import { until as untilHolds } from '../helpers/until.ts'
 
 export const MAIN = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
 
@@ -107,18 +108,12 @@ export async function until(
   holds: () => boolean,
   instead: () => string = () => '',
 ): Promise<void> {
-  const end = Date.now() + 120_000
-  while (!holds()) {
-    if (Date.now() > end) throw new Error(`waited in vain until ${what}\n${instead()}`)
-    await delay(20)
-  }
+  await untilHolds(what, holds, 120_000).catch((cause: Error) => {
+    throw new Error(`${cause.message}\n${instead()}`, { cause })
+  })
 }
 
 /** Waits until no process works in the folder or has its path in its arguments. */
 export async function untilQuiet(folder: string): Promise<void> {
-  const end = Date.now() + 60_000
-  while ((await processesOf(folder)).length > 0) {
-    if (Date.now() > end) throw new Error(`still at work in ${folder}: ${await processesOf(folder)}`)
-    await delay(50)
-  }
+  await untilHolds(`no process works in ${folder}`, async () => (await processesOf(folder)).length === 0)
 }

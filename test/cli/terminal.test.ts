@@ -106,6 +106,7 @@ test.each([
   [2300, '2.3 s'],
   [61_000, '1 min 1 s'],
   [7_260_000, '2 h 1 min'],
+  [604_799_000, '6 d 23 h'],
 ])('formats %i ms as %s', (ms, expected) => {
   expect(duration(ms)).toBe(expected)
 })

@@ -1,4 +1,6 @@
-import { delay } from '../../runtime/kit/deadline.ts'
+/** The clock of the machine, also in a test that replaces it (`vi.useFakeTimers`). */
+const { setTimeout } = globalThis
+const POLL_MS = 10
 
 /**
  * Waits until the condition holds. At the deadline it fails and names the condition. The deadline is only for hangs: a
@@ -12,6 +14,6 @@ export async function until(
   const end = Date.now() + deadlineMs
   while (!(await condition())) {
     if (Date.now() > end) throw new Error(`waited ${deadlineMs} ms in vain until ${what}`)
-    await delay(10)
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
   }
 }

@@ -3,6 +3,7 @@ import type { ErrorCode } from '../../contracts/errors.ts'
 import type { HostHealth } from '../../contracts/host-health.ts'
 import { causeOf, type Suspect, whileAlive } from '../../runtime/api/runs/launch/sandbox-loss.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
+import { until } from '../helpers/until.ts'
 
 /** For a sandbox that settles nothing; where something does settle it, `PATIENTLY` waits for that. */
 const SHORTLY = { settleMs: 200, askMs: 100, lookAgainMs: 5 }
@@ -73,14 +74,14 @@ describe('a failure of a sandbox', () => {
   )
 
   it('becomes sandbox_lost if the provider reports the loss during the probes, with its message', async () => {
-    const lost = new Promise<string>((resolve) => setTimeout(resolve, 20, 'the pod is gone'))
+    const { promise: lost, resolve: lose } = Promise.withResolvers<string>()
+    const suspect = aSuspect(['leaving'], { lost })
 
-    expect(await judge(new Error('x'), aSuspect(['leaving'], { lost }), { timing: PATIENTLY })).toMatchObject(
-      {
-        code: 'sandbox_lost',
-        message: 'the pod is gone',
-      },
-    )
+    const judged = judge(new Error('x'), suspect, { timing: PATIENTLY })
+    await until('the sandbox was probed twice', () => suspect.asked() > 1)
+    lose('the pod is gone')
+
+    expect(await judged).toMatchObject({ code: 'sandbox_lost', message: 'the pod is gone' })
   })
 
   it('becomes sandbox_lost if the pod is being deleted, even if the sandbox still responds', async () => {

@@ -32,6 +32,7 @@ export async function startCommitterRig(decide: () => 'allow' | 'deny' = () => '
       forRun: () => ({
         decide: () => ({ verdict: decide(), rule: 'test', reasons: ['said so'], matched: [] }),
         observe: () => undefined,
+        touched: { secret: false },
       }),
     },
     openRedactor: () => new EventRedactor(createRedactor({ secrets: [], pii: false })),

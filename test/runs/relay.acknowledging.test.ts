@@ -5,7 +5,6 @@ import { DECISION_LIMITS } from '../../contracts/limits.ts'
 import type { AgentHostClient } from '../../runtime/agent-host-client/client.ts'
 import { Relay } from '../../runtime/api/runs/ingest/relay.ts'
 import { AsyncQueue } from '../../runtime/kit/async-queue.ts'
-import { delay } from '../../runtime/kit/deadline.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { until } from '../helpers/until.ts'
@@ -26,6 +25,7 @@ function startRelay({
   let attached = 0
   let failures = failing
   let committed = 0
+  let read = 0
   const batches: number[] = []
   async function* events(after: number, signal: AbortSignal): AsyncGenerator<HostEnvelope> {
     attached += 1
@@ -34,6 +34,7 @@ function startRelay({
     let sequence = after
     for await (const characters of said) {
       const data = { commandId: 'c', stream: 'stdout', chunk: 'x'.repeat(characters) } as const
+      read += 1
       yield { sequence: ++sequence, at: AT, event: { type: 'command.output', data } }
     }
     signal.throwIfAborted()
@@ -76,6 +77,7 @@ function startRelay({
       for (let i = 0; i < count; i++) said.push(characters)
     },
     committed: () => committed,
+    untilRead: (count: number) => until(`${count} events are read`, () => read === count),
     untilCommitted: (sequence: number) => until(`${sequence} is committed`, () => committed === sequence),
     untilAttached: (times: number) => until(`attached ${times} times`, () => attached === times),
   }
@@ -120,13 +122,15 @@ it.each([
 })
 
 it('sends a decision at once together with the acknowledgement, and no further request', async () => {
-  const { told, say, untilCommitted } = startRelay({ decides: true })
+  const { told, say, untilAttached, untilCommitted } = startRelay({ decides: true })
+  await untilAttached(1)
+  stopTheClock()
 
   say(1)
   await untilCommitted(1)
   await new Promise((resolve) => setImmediate(resolve))
   const atOnce = told.length
-  await delay(DECISION_LIMITS.ackEveryMs * 2)
+  await vi.advanceTimersByTimeAsync(DECISION_LIMITS.ackEveryMs * 2)
 
   expect(atOnce).toBe(1)
   expect(told).toMatchObject([{ ackedThrough: 1, decisions: [{ callId: 'c1' }] }])
@@ -160,13 +164,13 @@ it('does not acknowledge held-back events, and continues to read after them', as
 
 it('commits nothing before the run has begun, then all earlier events in one batch', async () => {
   const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
-  const { batches, say, untilAttached, untilCommitted } = startRelay({ begun })
+  const { batches, say, untilAttached, untilRead, untilCommitted } = startRelay({ begun })
   await untilAttached(1)
 
   say(1)
-  await delay(20)
+  await untilRead(1)
   say(2)
-  await delay(20)
+  await untilRead(3)
   const before = [...batches]
   begin()
   await untilCommitted(3)

@@ -31,6 +31,7 @@ const postgres: StoreUnderTest = {
     const [row] = await query(location, `select count(*) as count from ${table}`)
     return Number(row?.['count'])
   },
+  execute: async (location, statement) => void (await query(location, statement)),
 }
 
 if ('unavailable' in offer) {

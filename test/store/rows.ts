@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { SandboxSettings } from '../../contracts/policy.ts'
+import type { CallRow } from '../../runtime/store/call-row.ts'
 import type {
   ApprovalRow,
-  CallRow,
   ClaimRow,
   NewEvent,
   NewRun,
@@ -62,6 +62,7 @@ export const aCall = (runId: string, over: Partial<CallRow> = {}): CallRow => ({
   tool: 'run_command',
   state: 'open',
   openedAt: '2026-01-01T00:00:00.000Z',
+  sequence: 0,
   ...over,
 })
 

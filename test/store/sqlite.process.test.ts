@@ -33,6 +33,11 @@ const sqlite: StoreUnderTest = {
     database.close()
     return Number(row?.['count'])
   },
+  execute: async (location, statement) => {
+    const database = new DatabaseSync(fileOf(location))
+    database.exec(statement)
+    database.close()
+  },
 }
 
 testStore(sqlite)

@@ -74,8 +74,57 @@ export function testWork(engine: StoreUnderTest): void {
       await store().transaction(async (tx) => {
         expect(await tx.readCall(runId, AWKWARD)).toEqual(released)
         expect(await tx.listCalls(runId, ['released'])).toEqual([released])
-        expect(await tx.listCalls(runId, ['open', 'ended'])).toEqual([])
+        expect(await tx.listCalls(runId, ['open', 'refused'])).toEqual([])
         expect(await tx.readCall(runId, 'another')).toBeUndefined()
+      })
+    })
+
+    it('keeps the request of a call until it ends, and a summary afterwards', async () => {
+      const runId = await givenRun(store())
+      const request = { command: AWKWARD }
+      const summary = { request: AWKWARD, result: AWKWARD }
+      await store().transaction((tx) => tx.insertCall({ ...aCall(runId, { callId: 'c' }), request }))
+      const before = await store().transaction((tx) => tx.readCall(runId, 'c'))
+
+      await store().transaction((tx) => tx.changeCall(runId, 'c', { state: 'ended', summary, sequence: 7 }))
+
+      const after = await store().transaction((tx) => tx.readCall(runId, 'c'))
+      expect(before).toMatchObject({ request, sequence: 0 })
+      expect(after).toMatchObject({ state: 'ended', summary, sequence: 7 })
+      expect(after).not.toHaveProperty('request')
+    })
+
+    it('lists the calls that were released since an event, the last ones first', async () => {
+      const runId = await givenRun(store())
+      await store().transaction(async (tx) => {
+        for (const [index, callId] of ['a', 'b', 'c', 'd'].entries())
+          await tx.insertCall(aCall(runId, { callId, sequence: index + 1 }))
+        for (const callId of ['a', 'b', 'd']) await tx.changeCall(runId, callId, { state: 'released' })
+        await tx.changeCall(runId, 'b', { state: 'ended', sequence: 9 })
+        await tx.changeCall(runId, 'c', { state: 'refused' })
+        await tx.changeCall(runId, 'c', { state: 'ended', sequence: 10 })
+      })
+      const list = async (after: number, limit: number) =>
+        (await store().listReleasedCalls(runId, { after, limit })).map(({ callId }) => callId)
+
+      expect(await list(0, 10)).toEqual(['b', 'd', 'a'])
+      expect(await list(1, 10)).toEqual(['b', 'd'])
+      expect(await list(0, 1)).toEqual(['b'])
+    })
+
+    it('finds the last turn that ended, and a turn by its id', async () => {
+      const runId = await givenRun(store())
+      await store().transaction(async (tx) => {
+        expect(await tx.lastEndedTurn(runId)).toBeUndefined()
+        for (const id of ['1', '2', '3'])
+          await tx.insertTurn({ id: `${runId}-${id}`, runId, state: 'sent', prompt: 'p', final: false })
+        for (const id of ['1', '2']) await tx.endTurn(`${runId}-${id}`, { state: 'completed' })
+      })
+
+      await store().transaction(async (tx) => {
+        expect((await tx.lastEndedTurn(runId))?.id).toBe(`${runId}-2`)
+        expect(await tx.readTurn(`${runId}-3`)).toMatchObject({ ordinal: 3, state: 'sent' })
+        expect(await tx.readTurn('another')).toBeUndefined()
       })
     })
 

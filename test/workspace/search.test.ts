@@ -1,6 +1,6 @@
 import { mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { FileResult } from '../../contracts/files.ts'
 import { SearchBudget } from '../../runtime/workspace/search/search-budget.ts'
 import { processorMsUntil } from '../helpers/processor-time.ts'
@@ -156,13 +156,14 @@ describe('find', () => {
 
 describe('the search budget', () => {
   it('yields to other work after each slice', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] })
+    onTestFinished(() => void vi.useRealTimers())
     const budget = new SearchBudget(undefined)
     let didOthersRun = false
     setImmediate(() => {
       didOthersRun = true
     })
-    const startedAt = performance.now()
-    while (performance.now() - startedAt < 20);
+    vi.advanceTimersByTime(20)
 
     await budget.yieldTurn()
 

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify'
 import type { FileError } from '../../../contracts/files.ts'
 import { CONFIGURE_LIMITS, FILE_LIMITS } from '../../../contracts/limits.ts'
-import { AGENT_HOST_ROUTES, TAR_MEDIA_TYPE } from '../../../contracts/routes.ts'
+import { AGENT_HOST_ROUTES, JSON_LINES_MEDIA_TYPE, TAR_MEDIA_TYPE } from '../../../contracts/routes.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { RunSession } from '../session/run-session.ts'
 import type { HostStateMachine } from '../state.ts'
@@ -13,7 +13,7 @@ const refuse = (error: FileError): never => {
   throw new SandboxError(error.code === 'too_large' ? 'payload_too_large' : 'invalid_request', error.message)
 }
 
-/** Uploads and downloads the workspace and the agent session as tar streams. */
+/** Uploads and downloads the workspace and the agent session as tar streams, and the parts of a checkpoint of the workspace. */
 export function registerArchiveRoutes(scope: FastifyInstance, { machine, session }: ArchiveRoutesDeps): void {
   const routes: FastifyPluginAsync = async (archives) => {
     archives.addContentTypeParser(TAR_MEDIA_TYPE, (_request, payload, done) => done(null, payload))
@@ -28,8 +28,16 @@ export function registerArchiveRoutes(scope: FastifyInstance, { machine, session
     })
 
     archives.get(AGENT_HOST_ROUTES.workspace, async (_request, reply) =>
-      reply.type(TAR_MEDIA_TYPE).send(Readable.from(session().toolbox.tarOut(), { objectMode: false })),
+      reply.type(TAR_MEDIA_TYPE).send(await streamOf(session().toolbox.tarOut())),
     )
+    archives.post(AGENT_HOST_ROUTES.manifest, async (_request, reply) =>
+      reply.type(JSON_LINES_MEDIA_TYPE).send(await streamOf(session().toolbox.manifest())),
+    )
+    archives.post(AGENT_HOST_ROUTES.pack, async (request, reply) => {
+      const { PackRequest } = await import('../../../contracts/workspace-manifest.ts')
+      const { contents } = PackRequest.parse(request.body)
+      return reply.type('application/octet-stream').send(await streamOf(session().toolbox.pack(contents)))
+    })
 
     archives.put(
       AGENT_HOST_ROUTES.session,
@@ -53,6 +61,17 @@ export function registerArchiveRoutes(scope: FastifyInstance, { machine, session
     )
   }
   scope.register(routes)
+}
+
+/** An error before the first piece is reported as an error response, and not as a stream that breaks off. */
+async function streamOf(pieces: AsyncGenerator<Uint8Array>): Promise<Readable> {
+  const first = await pieces.next()
+  const all = async function* () {
+    if (first.done) return
+    yield first.value
+    yield* pieces
+  }
+  return Readable.from(all(), { objectMode: false })
 }
 
 const bodyOf = (request: FastifyRequest) => request.body as AsyncIterable<Uint8Array>

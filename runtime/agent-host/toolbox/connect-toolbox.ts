@@ -6,7 +6,7 @@ import { execCall } from './exec-call.ts'
 import { fileCall } from './file-call.ts'
 import { HostConnection, unexpected } from './host-connection.ts'
 import type { RunnerLink, UserFolder } from './runner-link.ts'
-import { tarInCall, tarOutCall } from './tar-calls.ts'
+import { streamCall, tarInCall } from './tar-calls.ts'
 
 /** The runner tests its isolation before it sends `hello`. */
 const HELLO_TIMEOUT_MS = 20_000
@@ -47,7 +47,9 @@ function linkOver(connection: HostConnection, hello: Hello): RunnerLink {
     exec: (request, io) => execCall(connection, request, io),
     file: (operation, io) => fileCall(connection, operation, io),
     tarIn: (source, signal) => tarInCall(connection, source, signal),
-    tarOut: (signal) => tarOutCall(connection, signal),
+    tarOut: (signal) => streamCall(connection, { type: 'tar-out' }, signal),
+    manifest: (signal) => streamCall(connection, { type: 'manifest' }, signal),
+    pack: (contents, signal) => streamCall(connection, { type: 'pack', contents }, signal),
     close: async () => connection.giveUp('closed by AgentHost'),
   }
 }

@@ -37,5 +37,7 @@ export function pairRunners(links: readonly RunnerLink[]): RunnerLink {
     file: offline.file,
     tarIn: offline.tarIn,
     tarOut: offline.tarOut,
+    manifest: offline.manifest,
+    pack: offline.pack,
   }
 }

@@ -16,6 +16,10 @@ export interface RunnerLink extends Toolbox {
   tarIn(source: AsyncIterable<Uint8Array>, signal?: AbortSignal): Promise<ArchiveOutcome>
   /** Packs the workspace as a tar stream. Throws if it cannot be packed completely. */
   tarOut(signal?: AbortSignal): AsyncGenerator<Uint8Array>
+  /** Lists the workspace as JSON Lines of `ManifestEntry`. */
+  manifest(signal?: AbortSignal): AsyncGenerator<Uint8Array>
+  /** Reads contents of files in the last manifest, one after the other. */
+  pack(contents: readonly string[], signal?: AbortSignal): AsyncGenerator<Uint8Array>
   /** Resolves with the reason when the connection has ended. */
   readonly closed: Promise<string>
   close(): Promise<void>

@@ -1,5 +1,5 @@
 import type { FileError } from '../../../contracts/files.ts'
-import { RUNNER_FRAME, type RunnerToHost } from '../../../contracts/runner.ts'
+import { type HostToRunnerInput, RUNNER_FRAME, type RunnerToHost } from '../../../contracts/runner.ts'
 import { CreditWindow, costOf } from '../../kit/credit-window.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import { type HostConnection, unexpected } from './host-connection.ts'
@@ -77,9 +77,14 @@ async function sendPieces(bytes: Uint8Array, { connection, id, window }: Sending
   return true
 }
 
-/** Receives the workspace as a tar stream. If the consumer stops early, the runner gets a `kill`. */
-export async function* tarOutCall(
+type Outgoing =
+  | { readonly type: 'tar-out' | 'manifest' }
+  | { readonly type: 'pack'; readonly contents: readonly string[] }
+
+/** Receives a stream from the runner. If the consumer stops early, the runner gets a `kill`. */
+export async function* streamCall(
   connection: HostConnection,
+  outgoing: Outgoing,
   signal?: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   signal?.throwIfAborted()
@@ -101,7 +106,7 @@ export async function* tarOutCall(
   const cancel = () => settle(signal?.reason)
   signal?.addEventListener('abort', cancel, { once: true })
   try {
-    await connection.send({ type: 'tar-out', id })
+    await connection.send({ ...outgoing, id } as HostToRunnerInput)
     for await (const { bytes } of incoming.consume(id)) yield bytes
     if (outcome.failure !== undefined) throw outcome.failure
   } finally {

@@ -88,8 +88,9 @@ class CopilotAgent implements AgentSession {
   }
 
   /**
-   * Starts the runtime and opens a new session, or resumes the one in the session files. A session keeps its credential,
-   * so it is reopened if the credential was replaced.
+   * Starts the runtime and opens a new session, or resumes the one in the session files. A session without events is
+   * created anew: the runtime writes its other files first, and may have been killed in between. A session keeps its
+   * credential, so it is reopened if the credential was replaced.
    */
   async open(): Promise<CopilotSession> {
     if (this.#isClosed) throw new SandboxError('run_ended', 'the agent is closed')
@@ -110,12 +111,10 @@ class CopilotAgent implements AgentSession {
       sessionFs: this.#sessionFs,
     })
     try {
-      const opening = this.#sessionFs.isEmpty
-        ? runtime.client.createSession({ ...config, sessionId: this.#sessionId })
-        : runtime.client.resumeSession(this.#sessionId, {
-            ...config,
-            continuePendingWork: this.#suspended !== undefined,
-          })
+      const continuePendingWork = this.#suspended !== undefined
+      const opening = this.#sessionFs.textOf(EVENTS)
+        ? runtime.client.resumeSession(this.#sessionId, { ...config, continuePendingWork })
+        : runtime.client.createSession({ ...config, sessionId: this.#sessionId })
       const session = await deadline('opening the session', limits.startMs, runtime.orExit(opening))
       this.#live = { runtime, session, credential }
       return session

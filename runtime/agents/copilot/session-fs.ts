@@ -18,10 +18,6 @@ export class MemorySessionFs implements SessionFsProvider {
     for (const [path, bytes] of files) this.#files.set(keyOf(path), new TextDecoder().decode(bytes))
   }
 
-  get isEmpty(): boolean {
-    return this.#files.size === 0
-  }
-
   export(): Map<string, Uint8Array> {
     const encoder = new TextEncoder()
     return new Map([...this.#files].sort().map(([path, text]) => [path, encoder.encode(text)]))

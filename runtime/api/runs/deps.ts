@@ -3,7 +3,7 @@ import type { Decision, SandboxSettings } from '../../../contracts/policy.ts'
 import type { ModelSettings } from '../../agents/kind.ts'
 import type { Log } from '../../kit/log.ts'
 import type { SandboxProvider } from '../../sandboxes/provider.ts'
-import type { Store } from '../../store/store.ts'
+import type { RunTouched, Store } from '../../store/store.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 import type { WorkspaceBounds } from './admit/workspace-admission.ts'
 import type { RunRedactor } from './ingest/redacted-events.ts'
@@ -17,6 +17,8 @@ export type RunGovernance = {
   readonly decide: (call: AgentCall, sandbox: SandboxFacts) => Decision
   /** Records a released call, and later its result. */
   readonly observe: (call: AgentCall, content?: string) => void
+  /** Stored with the run, so that its next driver starts with it. */
+  readonly touched: RunTouched
 }
 
 export type AgentCall = { readonly tool: string; readonly arguments: unknown }
@@ -24,13 +26,20 @@ export type AgentCall = { readonly tool: string; readonly arguments: unknown }
 /** Governance over the deployment's policy files. */
 export type ControlGovernance = {
   readonly version: (settings: SandboxSettings) => string
-  readonly forRun: (settings: SandboxSettings) => RunGovernance
+  readonly forRun: (settings: SandboxSettings, touched: RunTouched) => RunGovernance
 }
 
 export type RunLimits = {
   readonly maxRuns: number
   readonly maxRunsPerOwner: number
   readonly maxSuspendedPerOwner: number
+  /** Runs that wait for a place: in the deployment, and of one owner. */
+  readonly maxQueued: number
+  readonly maxQueuedPerOwner: number
+  /** Sandboxes that this process starts at the same time. */
+  readonly maxLaunches: number
+  /** A run that waits longer for its first sandbox fails. */
+  readonly queueTimeoutMs: number
   readonly approvalTtlMs: number
   readonly idleTimeoutMs: number
   /** A run that waits this long is suspended; undefined: only on request. */

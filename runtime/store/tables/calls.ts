@@ -1,4 +1,5 @@
 import type { Selectable } from 'kysely'
+import type { CallChange, CallRow, CallSummary, NewCall, ReleasedCalls } from '../call-row.ts'
 import {
   changed,
   fromOptionalJson,
@@ -11,10 +12,15 @@ import {
 } from '../codec.ts'
 import type { Scope } from '../engine.ts'
 import type { Tables } from '../schema.ts'
-import type { CallRow } from '../store.ts'
 
 const toCall = (row: Selectable<Tables['calls']>): CallRow => ({
-  ...present({ decision: fromOptionalJson<object>(row.decision_json), actor: fromOptionalText(row.actor) }),
+  ...present({
+    decision: fromOptionalJson<object>(row.decision_json),
+    actor: fromOptionalText(row.actor),
+    request: fromOptionalJson<object>(row.request_json),
+    summary: fromOptionalJson<CallSummary>(row.summary_json),
+  }),
+  sequence: row.sequence,
   runId: row.run_id,
   callId: fromText(row.call_id),
   tool: fromText(row.tool),
@@ -22,7 +28,7 @@ const toCall = (row: Selectable<Tables['calls']>): CallRow => ({
   openedAt: row.opened_at,
 })
 
-export async function insertCall({ db }: Scope, call: CallRow): Promise<void> {
+export async function insertCall({ db }: Scope, call: NewCall): Promise<void> {
   await db
     .insertInto('calls')
     .values({
@@ -33,6 +39,10 @@ export async function insertCall({ db }: Scope, call: CallRow): Promise<void> {
       decision_json: toOptionalJson(call.decision),
       opened_at: call.openedAt,
       actor: toOptionalText(call.actor),
+      request_json: toOptionalJson(call.request),
+      summary_json: null,
+      was_released: call.state === 'released' ? 1 : 0,
+      sequence: call.sequence ?? 0,
     })
     .execute()
 }
@@ -40,11 +50,15 @@ export async function insertCall({ db }: Scope, call: CallRow): Promise<void> {
 export async function changeCall(
   { db }: Scope,
   call: Pick<CallRow, 'runId' | 'callId'>,
-  change: Partial<Pick<CallRow, 'state' | 'decision'>>,
+  change: CallChange,
 ): Promise<void> {
   const columns = changed({
     state: change.state,
     decision_json: toOptionalJson(change.decision) ?? undefined,
+    was_released: change.state === 'released' ? 1 : undefined,
+    request_json: change.state === 'ended' ? null : undefined,
+    summary_json: toOptionalJson(change.summary) ?? undefined,
+    sequence: change.sequence,
   })
   if (Object.keys(columns).length === 0) return
   await db
@@ -68,7 +82,7 @@ export async function readCall({ db }: Scope, runId: string, callId: string): Pr
 export async function listCalls(
   { db }: Scope,
   runId: string,
-  states: readonly CallRow['state'][],
+  states: readonly Exclude<CallRow['state'], 'ended'>[],
 ): Promise<CallRow[]> {
   const rows = await db
     .selectFrom('calls')
@@ -77,6 +91,24 @@ export async function listCalls(
     .where('state', 'in', states)
     .orderBy('opened_at')
     .orderBy('call_id')
+    .execute()
+  return rows.map(toCall)
+}
+
+/** The last ones first. A person's file write has no event. */
+export async function listReleasedCalls(
+  { db }: Scope,
+  runId: string,
+  { after, limit }: ReleasedCalls,
+): Promise<CallRow[]> {
+  const rows = await db
+    .selectFrom('calls')
+    .selectAll()
+    .where('run_id', '=', toText(runId))
+    .where('was_released', '=', 1)
+    .where('sequence', '>', after)
+    .orderBy('sequence', 'desc')
+    .limit(limit)
     .execute()
   return rows.map(toCall)
 }

@@ -48,6 +48,15 @@ export async function writeIdempotencyKey(scope: Scope, row: IdempotencyRow): Pr
     .execute()
 }
 
+/** Deletes the keys that are no longer answered. Returns how many. */
+export async function deleteOldKeys({ db }: Scope, now: Date): Promise<number> {
+  const { numDeletedRows } = await db
+    .deleteFrom('idempotency_keys')
+    .where('created_at', '<', horizonOf(now))
+    .executeTakeFirstOrThrow()
+  return Number(numDeletedRows)
+}
+
 async function forgetOld({ db }: Scope, { createdAt }: IdempotencyRow): Promise<void> {
   const horizon = horizonOf(new Date(createdAt))
   await db.deleteFrom('idempotency_keys').where('created_at', '<', horizon).execute()

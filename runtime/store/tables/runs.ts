@@ -22,6 +22,7 @@ import {
   type RunRow,
   type RunUsage,
 } from '../store.ts'
+import { followState, insertQueueRow } from './queue.ts'
 
 const NO_USAGE: RunUsage = { steps: 0, model_requests: 0, tokens: 0, event_bytes: 0, wall_seconds: 0 }
 
@@ -42,6 +43,7 @@ const toRun = (row: Row): RunRow => ({
     suspendAskedAt: row.suspend_asked_at,
     waiting: fromOptionalJson<NonNullable<RunRow['waiting']>>(row.waiting_json),
     checkpoint: fromOptionalJson<NonNullable<RunRow['checkpoint']>>(row.checkpoint_json),
+    source: fromOptionalJson<NonNullable<RunRow['source']>>(row.source_json),
   }),
   carriedCalls: fromOptionalJson<string[]>(row.carried_calls_json) ?? [],
   losses: row.losses,
@@ -65,10 +67,11 @@ const toRun = (row: Row): RunRow => ({
   hostReread: row.host_reread,
   activeMs: row.active_ms,
   usage: { ...NO_USAGE, ...fromOptionalJson<Partial<RunUsage>>(row.usage_json) },
+  touched: { secret: row.touched_secret === 1 },
   createdAt: row.created_at,
 })
 
-export async function insertRun({ db }: Scope, run: NewRun): Promise<RunRow> {
+export async function insertRun(scope: Scope, run: NewRun): Promise<RunRow> {
   const row = {
     id: run.id,
     kind: run.kind,
@@ -108,14 +111,22 @@ export async function insertRun({ db }: Scope, run: NewRun): Promise<RunRow> {
     ends_with_service: run.endsWithService ? 1 : 0,
     suspend_asked_at: null,
     usage_json: null,
+    touched_secret: run.touched?.secret ? 1 : 0,
+    source_json: toOptionalJson(run.source),
   }
-  await db.insertInto('runs').values(row).execute()
+  await scope.db.insertInto('runs').values(row).execute()
+  await insertQueueRow(scope, run)
   return toRun(row)
 }
 
 export async function readRun({ db }: Scope, id: string): Promise<RunRow | undefined> {
   const row = await db.selectFrom('runs').selectAll().where('id', '=', toText(id)).executeTakeFirst()
   return row && toRun(row)
+}
+
+export async function lockIfFree({ db, engine }: Scope, id: string): Promise<boolean> {
+  const query = db.selectFrom('runs').select('id').where('id', '=', toText(id))
+  return (await engine.lockFreeRows(query).executeTakeFirst()) !== undefined
 }
 
 export async function readAndLockRun(scope: Scope, id: string): Promise<RunRow | undefined> {
@@ -148,10 +159,11 @@ type StateMove = { readonly from: RunState; readonly to: RunState; readonly fact
 
 /** Compare and set: if the stored state is not the expected state, nothing changes. */
 export async function changeRunState(
-  { db }: Scope,
+  scope: Scope,
   id: string,
   { from, to, facts }: StateMove,
 ): Promise<void> {
+  const { db } = scope
   const { numUpdatedRows } = await db
     .updateTable('runs')
     .set({ state: to, ...columnsOf(facts) })
@@ -160,6 +172,7 @@ export async function changeRunState(
     .executeTakeFirst()
   if (numUpdatedRows === 0n) throw new SandboxError('conflict', `Run ${id} is not ${from} any more.`)
   await raiseHostSequence(db, id, facts)
+  await followState(scope, id, { from, to })
 }
 
 async function raiseHostSequence(db: Scope['db'], id: string, change: RunChange): Promise<void> {
@@ -174,6 +187,9 @@ async function raiseHostSequence(db: Scope['db'], id: string, change: RunChange)
 
 const waitingColumn = (waiting: RunChange['waiting']) =>
   waiting === null ? null : (toOptionalJson(waiting) ?? undefined)
+
+/** The flag is never cleared. */
+const secretColumn = (touched: RunChange['touched']) => (touched?.secret ? 1 : undefined)
 
 const columnsOf = (change: RunChange) =>
   changed({
@@ -197,6 +213,7 @@ const columnsOf = (change: RunChange) =>
     host_reread: change.generation === undefined ? change.hostReread : 0,
     host_sequence: change.generation === undefined ? undefined : (change.hostSequence ?? 0),
     ending_json: toOptionalJson(change.ending) ?? undefined,
+    touched_secret: secretColumn(change.touched),
   })
 
 /** Newest first. */

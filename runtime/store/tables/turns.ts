@@ -66,6 +66,23 @@ export async function reportOutcome({ db }: Scope, turnId: string, outcome: Turn
     .execute()
 }
 
+export async function readTurn({ db }: Scope, id: string): Promise<TurnRow | undefined> {
+  const row = await db.selectFrom('turns').selectAll().where('id', '=', toText(id)).executeTakeFirst()
+  return row && toTurn(row)
+}
+
+export async function lastEndedTurn({ db }: Scope, runId: string): Promise<TurnRow | undefined> {
+  const row = await db
+    .selectFrom('turns')
+    .selectAll()
+    .where('run_id', '=', runId)
+    .where('state', '=', 'ended')
+    .orderBy('ordinal', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  return row && toTurn(row)
+}
+
 export async function listTurns(
   { db }: Scope,
   runId: string,

@@ -48,9 +48,10 @@ describe.skipIf(whyNoNodes() !== undefined)(`a cluster with a node (${whyNoNodes
       const slots = new Set(listSlots())
       const up = startCommand(words)
       await waitUntil({ what: `${count} programs`, timeoutMs: 120_000, everyMs: 5 }, () => {
+        // The clean-up process runs once the state is written. Before that, only the next start cleans up.
         const slot = listSlots().find((one) => !slots.has(one))
-        const started = slot === undefined ? -1 : (readState(slotFolder(slot))?.processes.length ?? 0)
-        return started >= count || undefined
+        const state = slot === undefined ? undefined : readState(slotFolder(slot))
+        return (state && state.processes.length >= count) || undefined
       })
 
       process.kill(up.pid, 'SIGKILL')
@@ -144,7 +145,7 @@ function isCleanupOf(pid: string, slot: number): boolean {
 
 /** Finds a program of the cluster that this process starts. The test must not kill programs of other clusters. */
 function findStarting(name: string, owner: number): Promise<number> {
-  return waitUntil({ what: `${name} to start`, timeoutMs: 20_000, everyMs: 2 }, () => {
+  return waitUntil({ what: `${name} to start`, timeoutMs: 120_000, everyMs: 2 }, () => {
     const state = listSlots()
       .map((slot) => readState(slotFolder(slot)))
       .find((found) => found?.owner.pid === owner)

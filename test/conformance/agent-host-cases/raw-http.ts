@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
+import { addAbortSignal } from 'node:stream'
 
 export interface Connectable {
   /** Opens a raw connection, for requests that no client would send. */
@@ -25,13 +26,12 @@ const DEADLINE_MS = 90_000
 
 /** Reads a connection to its end. */
 export async function readToEnd(socket: Socket): Promise<string> {
-  const timer = setTimeout(() => socket.destroy(new Error('the connection did not end')), DEADLINE_MS)
   const chunks: Buffer[] = []
   socket.on('data', (chunk) => chunks.push(chunk))
   try {
-    await once(socket, 'close')
+    await once(socket, 'close', { signal: AbortSignal.timeout(DEADLINE_MS) })
   } finally {
-    clearTimeout(timer)
+    socket.destroy()
   }
   return Buffer.concat(chunks).toString('latin1')
 }
@@ -68,7 +68,7 @@ export async function send(host: Connectable, request: RawRequest): Promise<Answ
 /** Returns the status of a response that may never end, and disconnects. */
 export async function statusOf(host: Connectable, request: RawRequest): Promise<number> {
   const socket = await host.connect()
-  socket.setTimeout(DEADLINE_MS, () => socket.destroy(new Error('there was no answer')))
+  addAbortSignal(AbortSignal.timeout(DEADLINE_MS), socket)
   socket.write(`${headOf(request)}content-length: 0\r\n\r\n`)
   let said = ''
   for await (const chunk of socket) {

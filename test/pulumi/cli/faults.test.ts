@@ -1,6 +1,6 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Properties } from '../../fakes/pulumi/values.ts'
+import { until } from '../../helpers/until.ts'
 import { expectAgreement, GROUP, POOL } from './in-cloud.ts'
 import { prove } from './proof.ts'
 import { aWorkspace, type Ran, type Workspace } from './workspace.ts'
@@ -86,14 +86,6 @@ test('the next up goes on and ends', async () => {
   expect(onPager.map(({ op, outcome }) => `${op} ${outcome}`)).toEqual(['create failed', 'create failed'])
 })
 
-async function until(isSo: () => boolean): Promise<void> {
-  const deadline = Date.now() + 120_000
-  while (!isSo()) {
-    if (Date.now() > deadline) throw new Error('waited two minutes')
-    await delay(100)
-  }
-}
-
 test('a second up reports the lock and the command that removes it', async () => {
   space.edit(DEV, (config) => ({
     'agentweaver:tags': {
@@ -103,7 +95,7 @@ test('a second up reports the lock and the command that removes it', async () =>
   }))
   space.cloud.plant({ op: 'update', type: GROUP, how: 'hang' })
   const first = await space.start(['up', '--yes', '--skip-preview', '--stack', DEV])
-  await until(() => space.isLocked() && space.cloud.faultsLeft() === 0)
+  await until('up holds the lock', () => space.isLocked() && space.cloud.faultsLeft() === 0, 120_000)
 
   const second = await space.up(DEV)
   const preview = await space.preview(DEV)

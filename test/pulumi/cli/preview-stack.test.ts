@@ -1,10 +1,10 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { previewSlug } from '../../../infra/model/preview-slug.ts'
 import { findPulumi } from '../../../infra/up/find-pulumi.ts'
 import type { AnswerName } from '../../cli/pulumi-answers.ts'
+import { until } from '../../helpers/until.ts'
 import { idsInCloud } from './in-cloud.ts'
 import { prove } from './proof.ts'
 import { recordAnswer } from './record-answer.ts'
@@ -142,7 +142,7 @@ test('sweep keeps active and locked stacks, and destroys expired ones', async ()
     '--replace',
     await identity(),
   ])
-  await until(() => space.isLocked() && space.cloud.faultsLeft() === 0)
+  await until('up holds the lock', () => space.isLocked() && space.cloud.faultsLeft() === 0, 120_000)
 
   const busy = await preview('sweep', '--json')
   await record('locked', ['up', ...ON, ...PACK])
@@ -167,14 +167,6 @@ test('sweep keeps active and locked stacks, and destroys expired ones', async ()
 const identity = async () =>
   (await space.made(STACK)).find(({ type, urn }) => type === IDENTITY && urn.endsWith('-egress-proxy'))
     ?.urn ?? ''
-async function until(isSo: () => boolean): Promise<void> {
-  const deadline = Date.now() + 120_000
-  while (!isSo()) {
-    if (Date.now() > deadline) throw new Error('waited two minutes')
-    await delay(100)
-  }
-}
-
 test('down destroys a slice with its stack and its file, on another machine too, and leaves the platform', async () => {
   const made = await up()
   rmSync(space.stackFile(STACK))

@@ -299,25 +299,26 @@ describe('a sandbox that is bound', () => {
     expect(await sandbox.lost).toBe(`the ${link} is being deleted`)
   })
 
-  it('is kept when it was only not ready for a moment', async () => {
-    vi.useFakeTimers({ toFake: ['performance'] })
+  it('is kept if it is not ready twice, each time for a moment', async () => {
+    vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] })
     onThisTestFinished(() => void vi.useRealTimers())
     const { fake, controller, claim } = await startClaimRig({ timing: { unreadyMs: 60_000 } })
     const sandbox = await claim()
     const { paths } = controller
     const object = fake.store.get(paths.sandboxes, sandbox.podName)!
     const conditions = [{ type: 'Ready', status: 'False', reason: 'DependenciesNotReady' }]
-    fake.store.put(paths.sandboxes, { ...object, status: { conditions } })
+    const unready = { ...object, status: { conditions } }
+    fake.store.put(paths.sandboxes, unready)
     await until('the pod was looked at', () => fake.count('get', 'pods') > 1)
     fake.store.put(paths.sandboxes, object)
     // The same watch delivers the next claim's binding after the condition change, so the provider has seen the change.
     await claim()
-    vi.advanceTimersByTime(120_000)
+    const looks = fake.count('get', 'pods')
+    await vi.advanceTimersByTimeAsync(120_000)
+    fake.store.put(paths.sandboxes, unready)
 
-    const state = await Promise.race([
-      sandbox.lost,
-      new Promise((resolve) => setTimeout(resolve, 600, 'kept')),
-    ])
+    const lookedAgain = until('the pod was looked at again', () => fake.count('get', 'pods') > looks)
+    const state = await Promise.race([sandbox.lost, lookedAgain.then(() => 'kept')])
 
     expect(state).toBe('kept')
   })
@@ -327,17 +328,28 @@ describe('a sandbox that is bound', () => {
     ['it was left to another process', 1, async (sandbox: BoundSandbox) => sandbox.detach()],
   ] as const
   it.each(ends)('is extended once in its time, and never after %s', async (_when, left, end) => {
-    const { fake, controller, claim } = await startClaimRig({
-      timing: { lifetime: { lifetimeMs: 60_000, extendEveryMs: 100 } },
-    })
-    const sandbox = await claim()
-    await until('it was extended twice', () => fake.count('patch', 'sandboxclaims') >= 2)
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    onThisTestFinished(() => void vi.useRealTimers())
+    const lifetime = { lifetimeMs: 180_000, extendEveryMs: 60_000 }
+    const { fake, controller, claim } = await startClaimRig({ timing: { lifetime } })
+    const extensions = () => fake.count('patch', 'sandboxclaims')
+    const extended = (times: number) => until(`${times} extensions`, () => extensions() >= times)
+    const [sandbox] = [await claim(), await claim()]
+    for (const times of [2, 4]) {
+      vi.advanceTimersByTime(lifetime.extendEveryMs)
+      await extended(times)
+    }
+    const whileInUse = extensions()
 
     await end(sandbox)
-    const extensions = fake.count('patch', 'sandboxclaims')
-    await new Promise((resolve) => setTimeout(resolve, 300))
+    // The other claim is still extended, which shows that the time has passed.
+    for (const times of [1, 2, 3]) {
+      vi.advanceTimersByTime(lifetime.extendEveryMs)
+      await extended(whileInUse + times)
+    }
 
-    expect(fake.count('patch', 'sandboxclaims')).toBe(extensions)
-    expect(controller.claims()).toHaveLength(left)
+    expect(whileInUse).toBe(4)
+    expect(extensions()).toBe(whileInUse + 3)
+    expect(controller.claims()).toHaveLength(left + 1)
   })
 })

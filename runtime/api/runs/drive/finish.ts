@@ -4,12 +4,14 @@ import type { RunEvent } from '../../../../contracts/events.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import type { Log } from '../../../kit/log.ts'
 import { present } from '../../../kit/present.ts'
-import type { CallRow, RunChange, RunRow, Transaction } from '../../../store/store.ts'
+import type { CallRow } from '../../../store/call-row.ts'
+import type { RunChange, RunRow, Transaction } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import type { SpentBudget } from '../budgets/spend.ts'
 import { commandEnd } from '../command-records.ts'
 import type { RunDeps } from '../deps.ts'
 import type { Approvals } from '../gates/approvals.ts'
+import { summaryOf } from '../ingest/call-summary.ts'
 import { transition } from '../machine/transition.ts'
 import { lossWords } from './loss-words.ts'
 
@@ -73,7 +75,10 @@ export async function closeOpen(
   { audit, at, why = RUN_ENDED }: { audit: AuditTrail; at: string; why?: string },
 ): Promise<void> {
   const calls = await tx.listCalls(run.id, ['open', 'released', 'refused'])
-  for (const call of calls) await tx.changeCall(run.id, call.callId, { state: 'ended' })
+  for (const { callId, request } of calls) {
+    const summary = summaryOf(request)
+    await tx.changeCall(run.id, callId, { state: 'ended', summary, sequence: run.lastSequence })
+  }
   const commands = await tx.listRunningCommands(run.id)
   for (const command of commands) await tx.endCommand(command.id, { unknown: why })
   await audit.append(tx, run.id, [

@@ -1,9 +1,8 @@
-import type { CallDecision } from '../../../../contracts/decisions.ts'
 import type { ErrorCode } from '../../../../contracts/errors.ts'
+import type { CallRow } from '../../../store/call-row.ts'
 import type { RunChange, RunRow, Transaction } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import { whileHeld } from '../held-run.ts'
-import { callsSince } from '../launch/preface.ts'
 import { transition } from '../machine/transition.ts'
 import { closeOpen, type FinishParts } from './finish.ts'
 
@@ -25,7 +24,6 @@ export async function requeueLost(
   { run, loss }: { readonly run: RunRow; readonly loss: Loss },
 ): Promise<'queued' | 'suspended' | undefined> {
   const { store, clock, redactText } = deps
-  const known = await callsSince(store, run.id, (await store.readRun(run.id))?.checkpoint?.sequence ?? 0)
   const told = { code: loss.code, message: redactText(loss.message) }
   let attempts = 0
   return whileHeld(store, run, async (tx, current) => {
@@ -34,8 +32,8 @@ export async function requeueLost(
     if (!canGoOn(current, loss)) return undefined
     // It had no sandbox that could be lost.
     if (!WITH_SANDBOX.has(current.state)) return 'queued'
-    const acted = await callsThatActed(tx, current, new Set(known.map(({ callId }) => callId)))
-    if (!isKept(current) && acted.length > 0) return undefined
+    const acted = await hasActed(tx, current)
+    if (!isKept(current) && acted) return undefined
     return goOn(tx, parts, { run: current, loss: told, acted, at: clock().toISOString() })
   })
 }
@@ -43,7 +41,8 @@ export async function requeueLost(
 type Lost = {
   readonly run: RunRow
   readonly loss: Loss
-  readonly acted: readonly string[]
+  /** Whether a call was released whose effect the checkpoint does not have. */
+  readonly acted: boolean
   readonly at: string
 }
 
@@ -53,12 +52,12 @@ async function goOn(
   { run, loss, acted, at }: Lost,
 ): Promise<'queued' | 'suspended'> {
   // Calls that the lost sandbox has not announced again stay as the checkpoint has them.
-  const isUntouched = run.carriedCalls.length > 0 && acted.length === 0
+  const isUntouched = run.carriedCalls.length > 0 && !acted
   if (!isUntouched) await closeAll(tx, parts, { run, at })
   await tx.appendEvents(run.id, [{ event: { type: 'run.interrupted', data: loss } }])
   const carriedCalls = isUntouched ? (run.checkpoint?.carriedCalls ?? run.carriedCalls) : []
   const facts = { losses: run.losses + 1, carriedCalls }
-  return requeue(tx, run, { facts, at, needsPerson: await someoneApproved(tx, run.id, acted) })
+  return requeue(tx, run, { facts, at, needsPerson: await someoneApproved(tx, run) })
 }
 
 async function closeAll(
@@ -103,24 +102,25 @@ const canGoOn = (run: RunRow, { code }: Loss): boolean =>
   (run.losses + 1 < MAX_LOSSES || !WITH_SANDBOX.has(run.state)) &&
   !(run.endsWithService && code === 'api_restarted')
 
-/** Calls that were released and whose effect the checkpoint does not have. */
-async function callsThatActed(
-  tx: Transaction,
-  { id, carriedCalls }: RunRow,
-  since: ReadonlySet<string>,
-): Promise<string[]> {
-  const calls = await tx.listCalls(id, ['released', 'ended'])
-  return calls
-    .filter(
-      ({ callId, state }) => (state === 'released' || since.has(callId)) && !carriedCalls.includes(callId),
-    )
-    .filter(({ decision }) => ACTED.has((decision as CallDecision | undefined)?.outcome ?? 'release'))
-    .map(({ callId }) => callId)
+/** The last event of the run whose effects the checkpoint has. */
+const savedThrough = ({ checkpoint }: RunRow): number => checkpoint?.sequence ?? 0
+
+/** Whether a call was released whose effect the checkpoint does not have. */
+async function hasActed(tx: Transaction, run: RunRow): Promise<boolean> {
+  const { id, carriedCalls } = run
+  const released = await tx.listCalls(id, ['released'])
+  // Enough to find one that is not carried.
+  const ended = await tx.listReleasedCalls(id, { after: savedThrough(run), limit: carriedCalls.length + 1 })
+  return [...released, ...ended].some(({ callId }) => !carriedCalls.includes(callId))
 }
 
-const ACTED: ReadonlySet<CallDecision['outcome']> = new Set(['release', 'answer'])
-
-async function someoneApproved(tx: Transaction, runId: string, acted: readonly string[]): Promise<boolean> {
-  const approved = await tx.listApprovals(runId, { state: 'approved' })
-  return approved.some(({ callId }) => acted.includes(callId))
+/** Whether a person approved such a call. */
+async function someoneApproved(tx: Transaction, run: RunRow): Promise<boolean> {
+  const isUnsaved = (call: CallRow | undefined) =>
+    call !== undefined && (call.state === 'released' || call.sequence > savedThrough(run))
+  for (const { callId } of await tx.listApprovals(run.id, { state: 'approved' })) {
+    if (run.carriedCalls.includes(callId)) continue
+    if (isUnsaved(await tx.readCall(run.id, callId))) return true
+  }
+  return false
 }

@@ -18,11 +18,13 @@ export async function endingAfterTurn(
   { turn, end }: { readonly turn: TurnRow; readonly end: TurnEnded },
 ): Promise<Ending | undefined> {
   if (run.interactive && !turn.final) return undefined
-  const turns = await store.transaction((tx) => tx.listTurns(run.id))
-  const outcome = turns.find(({ id }) => id === turn.id)?.outcome
+  const { outcome, queued } = await store.transaction(async (tx) => ({
+    outcome: (await tx.readTurn(turn.id))?.outcome,
+    queued: await tx.listTurns(run.id, ['queued']),
+  }))
   const ending = endingOf(run, { end: { state: end.state, ...present(end) }, ...present({ outcome }) })
   const hasFailed = end.state === 'failed' && ending.state === 'failed'
-  const hasMore = !turn.final && turns.some(({ state }) => state === 'queued')
+  const hasMore = !turn.final && queued.length > 0
   return hasMore && !hasFailed ? undefined : ending
 }
 
@@ -34,8 +36,7 @@ export async function endingWhenIdle(
   const seconds = limits.idleTimeoutMs / 1000
   // A sandbox without an agent has no task that could fail.
   if (run.kind === 'command') return { state: 'succeeded', summary: `ended after ${seconds} s without use` }
-  const turns = await store.transaction((tx) => tx.listTurns(run.id, ['ended']))
-  const last = turns.at(-1)
+  const last = await store.transaction((tx) => tx.lastEndedTurn(run.id))
   if (last) return endingOf(run, { end: { state: 'completed' }, ...last })
   const message = `The run was idle for ${seconds} s before its first turn had ended. Start it again.`
   return { state: 'failed', code: 'idle_timeout', message }

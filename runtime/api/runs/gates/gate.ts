@@ -3,7 +3,8 @@ import type { CallDecision } from '../../../../contracts/decisions.ts'
 import type { HostEvent, RunEvent } from '../../../../contracts/events.ts'
 import type { Decision } from '../../../../contracts/policy.ts'
 import { CONTROL_TOOL_ARGUMENTS, TOOL_ARGUMENTS } from '../../../../contracts/tools.ts'
-import type { ApprovalRow, CallRow, RunRow, Transaction } from '../../../store/store.ts'
+import type { CallRow } from '../../../store/call-row.ts'
+import type { ApprovalRow, RunRow, Transaction } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import type { RunDeps, RunGovernance } from '../deps.ts'
 import { approvalBinding, commandHash, showHidden } from './approval-binding.ts'
@@ -38,7 +39,12 @@ export class Gate {
     this.#approvalTtlMs = deps.limits.approvalTtlMs
   }
 
-  async onCall(tx: Transaction, run: RunRow, call: CallEvent): Promise<GateAnswer> {
+  /** `sequence`: of the event that announces the call. */
+  async onCall(
+    tx: Transaction,
+    run: RunRow,
+    { call, sequence }: { readonly call: CallEvent; readonly sequence: number },
+  ): Promise<GateAnswer> {
     const asked = { tool: call.tool, arguments: call.request }
     const decision = this.#governance.decide(asked, run.sandbox?.isolation ?? NO_SANDBOX)
     const answer = await this.#answer(tx, { run, call, decision })
@@ -66,6 +72,8 @@ export class Gate {
       state,
       decision: answer.decision,
       openedAt: at,
+      request: call.request,
+      sequence,
     }
     await tx.insertCall(row)
     return answer

@@ -4,14 +4,16 @@ import { CONTROL_TOOL_ARGUMENTS, type ToolOutcome } from '../../../../contracts/
 import type { AuditDraft } from '../../../audit/chain.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
-import type { ApprovalRow, CallRow, NewEvent, RunRow, Transaction } from '../../../store/store.ts'
+import type { CallRow } from '../../../store/call-row.ts'
+import type { ApprovalRow, NewEvent, RunRow, Transaction } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import { type SpentBudget, spend, usesOf } from '../budgets/spend.ts'
 import { commandEnd } from '../command-records.ts'
-import type { AgentCall, RunDeps, RunGovernance } from '../deps.ts'
+import type { RunDeps, RunGovernance } from '../deps.ts'
 import { bindingOf, Gate } from '../gates/gate.ts'
 import { type Held, requireHeld } from '../held-run.ts'
 import { transition } from '../machine/transition.ts'
+import { resultText, summaryOf } from './call-summary.ts'
 import { RedactedEvents } from './redacted-events.ts'
 
 type EventData<T extends HostEvent['type']> = Extract<HostEvent, { type: T }>['data']
@@ -62,8 +64,6 @@ export class BatchCommitter {
   readonly #gate: Gate
   /** As of the last commit; a transaction that fails leaves it alone. */
   #redacted: RedactedEvents
-  /** Requests of calls that have no result yet. */
-  readonly #requests = new Map<string, AgentCall>()
   readonly #held: Held
 
   /** `after`: the last event of the sandbox that is not read again. */
@@ -71,7 +71,7 @@ export class BatchCommitter {
     this.#held = run
     this.#deps = deps
     this.#audit = audit
-    this.#governance = deps.governance.forRun(run.settings)
+    this.#governance = deps.governance.forRun(run.settings, run.touched)
     this.#gate = new Gate(deps, audit, this.#governance)
     this.#redacted = new RedactedEvents(deps.openRedactor(run.settings), after)
   }
@@ -105,26 +105,6 @@ export class BatchCommitter {
     return { ...committed, ackThrough: Math.min(through, redacted.settledThrough) }
   }
 
-  /**
-   * Shows the committer an earlier event of the run, in order. It records requests and touched resources, at least
-   * those that were really touched.
-   */
-  recall(event: RunEvent): void {
-    if (event.type === 'tool.call') {
-      const { callId, tool, request } = event.data
-      this.#requests.set(callId, { tool, arguments: request })
-      if (event.data.verdict === 'allow') this.#governance.observe({ tool, arguments: request })
-    }
-    if (event.type === 'tool.result') this.#recallResult(event.data)
-    if (event.type === 'tool.error') this.#requests.delete(event.data.callId)
-  }
-
-  #recallResult({ callId, outcome }: EventData<'tool.result'>): void {
-    const asked = this.#requests.get(callId)
-    if (asked) this.#governance.observe(asked, outcome.ok ? outcome.content : '')
-    this.#requests.delete(callId)
-  }
-
   async #commitTo(work: Work, envelopes: readonly HostEnvelope[]): Promise<void> {
     const { tx, run, events, redacted } = work
     for (const envelope of envelopes) {
@@ -136,6 +116,7 @@ export class BatchCommitter {
     }
     await this.#spend(work)
     await this.#settleState(work)
+    await this.#keepTouched(work)
     const hostSequence = Math.max(run.hostSequence, envelopes.at(-1)?.sequence ?? 0)
     const hostReread = hostSequence - redacted.settledThrough
     // The store keeps the number of the last stored event. Events whose text was held back have no number.
@@ -144,6 +125,12 @@ export class BatchCommitter {
     if (run.firstEventAt === undefined && events.some(({ event }) => isOfAgent(event))) {
       await tx.changeRun(run.id, { firstEventAt: this.#deps.clock().toISOString() })
     }
+  }
+
+  /** A driver that continues the run starts with this, and reads no earlier event. */
+  async #keepTouched({ tx, run }: Work): Promise<void> {
+    const { touched } = this.#governance
+    if (touched.secret && !run.touched.secret) await tx.changeRun(run.id, { touched })
   }
 
   /** Stores the events and counts their use in one transaction, so that a repeated batch counts once. */
@@ -231,14 +218,15 @@ export class BatchCommitter {
     const known = await tx.readCall(run.id, call.callId)
     if (known && work.carried.has(call.callId)) return this.#onCarriedCall(work, call, known)
     if (known) throw forged('announced a call for the second time')
-    const { events, decision, approval } = await this.#gate.onCall(tx, run, call)
+    const { events, decision, approval } = await this.#gate.onCall(tx, run, {
+      call,
+      sequence: sequenceOf(work),
+    })
     work.events.push(...events.map((event) => ({ event })))
     // A call that the sandbox itself refused does not wait for an answer.
     if (call.verdict !== 'deny') committed.decisions.push(decision)
     if (approval) committed.approvals.push(approval)
-    const asked = { tool: call.tool, arguments: call.request }
-    this.#requests.set(call.callId, asked)
-    if (decision.outcome === 'release') this.#governance.observe(asked)
+    if (decision.outcome === 'release') this.#governance.observe({ tool: call.tool, arguments: call.request })
   }
 
   /** Answers a call that waited when the last sandbox was given back: with its decision, or with `pending`. */
@@ -250,7 +238,6 @@ export class BatchCommitter {
       throw forged('announced another request under the id of a call that waits')
     if (known.state === 'ended') throw forged('announced a call that has ended')
     carried.delete(call.callId)
-    this.#requests.set(call.callId, { tool: call.tool, arguments: call.request })
     if (call.verdict === 'deny') return
     const refusal = await this.#gate.refuseCarried(tx, run, { call, approval })
     if (refusal) work.events.push(...refusal.events.map((event) => ({ event })))
@@ -274,10 +261,11 @@ export class BatchCommitter {
     refuseCarried(work, result.callId)
     if (call?.state !== 'released' || call.tool !== result.tool)
       throw forged('told the result of a call that was not released')
-    const asked = this.#requests.get(result.callId)
-    if (asked) this.#governance.observe(asked, result.outcome.ok ? result.outcome.content : '')
-    await this.#endCall(work, result, outcomeFacts(result.outcome, result.durationMs))
-    const said = CONTROL_TOOL_ARGUMENTS.report_outcome.safeParse(asked?.arguments)
+    const { tool, request } = call
+    this.#governance.observe({ tool, arguments: request }, result.outcome.ok ? result.outcome.content : '')
+    const facts = outcomeFacts(result.outcome, result.durationMs)
+    await this.#endCall(work, call, { result: resultText(result.outcome), facts })
+    const said = CONTROL_TOOL_ARGUMENTS.report_outcome.safeParse(request)
     if (result.tool !== 'report_outcome' || !result.outcome.ok || !said.success) return
     const { outcome, summary } = said.data
     const reported = { outcome, ...present({ summary }) }
@@ -287,29 +275,29 @@ export class BatchCommitter {
   }
 
   /** Closes the call, unless it has ended or was never announced: then there is no intent that waits for an outcome. */
-  async #onError(work: Work, { callId, code }: EventData<'tool.error'>): Promise<void> {
+  async #onError(work: Work, { callId, code, message }: EventData<'tool.error'>): Promise<void> {
     refuseCarried(work, callId)
     const call = await work.tx.readCall(work.run.id, callId)
     if (!call || call.state === 'ended') return
-    await this.#endCall(work, call, { outcome: code })
+    await this.#endCall(work, call, { result: `${code}: ${message}`, facts: { outcome: code } })
   }
 
   async #endCall(
     work: Work,
-    ended: { callId: string; tool: string },
-    facts: Partial<AuditDraft>,
+    { callId, tool, request }: CallRow,
+    { result, facts }: { readonly result: string; readonly facts: Partial<AuditDraft> },
   ): Promise<void> {
     const { tx, run } = work
     work.callsChanged = true
-    this.#requests.delete(ended.callId)
-    await tx.changeCall(run.id, ended.callId, { state: 'ended' })
+    const summary = summaryOf(request, result)
+    await tx.changeCall(run.id, callId, { state: 'ended', summary, sequence: sequenceOf(work) })
     await this.#audit.append(tx, run.id, [
       {
         kind: 'outcome',
         runId: run.id,
-        callId: ended.callId,
+        callId,
         actor: `agent:${run.agent.kind}`,
-        tool: ended.tool,
+        tool,
         policyVersion: run.policyVersion,
         at: this.#deps.clock().toISOString(),
         ...facts,
@@ -338,6 +326,9 @@ export class BatchCommitter {
     await this.#audit.append(work.tx, work.run.id, [commandEnd(work.run, known, facts)])
   }
 }
+
+/** The sequence of the last event that this batch has appended so far. */
+const sequenceOf = ({ run, events }: Work): number => run.lastSequence + events.length
 
 /** A call that the last sandbox announced must be announced again before its outcome. */
 function refuseCarried({ carried }: Work, callId: string): void {

@@ -3,12 +3,11 @@ import { present } from '../../../kit/present.ts'
 import type { RunRow } from '../../../store/store.ts'
 import type { Uploads } from '../admit/uploads.ts'
 import type { RunDeps } from '../deps.ts'
-import type { ActiveRuns } from '../drive/active-runs.ts'
 import { type Ending, type FinishParts, finishRun } from '../drive/finish.ts'
 import { requeueLost } from '../drive/requeue.ts'
-import { UNFINISHED } from '../run-view.ts'
+import { UNFINISHED, WAITING_FOR_PLACE } from '../run-view.ts'
 
-type Parts = FinishParts & { readonly active: ActiveRuns; readonly uploads: Uploads }
+type Parts = FinishParts & { readonly uploads: Uploads }
 
 const RESTARTED = {
   code: 'api_restarted',
@@ -40,22 +39,18 @@ async function recoverRun(deps: RunDeps, parts: Parts, found: RunRow): Promise<v
   const { store, log, holder } = deps
   // It is continued by the next service that stays.
   if (deps.isTemporary && !found.endsWithService) return
+  if (found.ending === undefined && !found.endsWithService && waitsOn(parts, found)) return
   await store.transaction((tx) => tx.changeRun(found.id, { holder: holder.id }))
   const run = { ...found, holder: holder.id }
-  if (run.ending === undefined && !run.endsWithService && startAgain(parts, run)) return
   const state = await requeueLost(deps, parts, { run, loss: RESTARTED })
   log.warn('a run of an earlier process is taken up', { runId: run.id, state: state ?? 'ended' })
-  const requeued = state === 'queued' ? await store.readRun(run.id) : undefined
-  if (requeued) parts.active.launch(requeued)
   if (state === undefined) await end(deps, parts, run)
 }
 
-/** Begins a run that had no sandbox yet. Returns false for every other run. */
-function startAgain({ active, uploads }: Parts, run: RunRow): boolean {
+/** A run that waits for its upload or in the queue goes on waiting. Returns false for every other run. */
+function waitsOn({ uploads }: Parts, run: RunRow): boolean {
   if (run.state === 'waiting_upload') uploads.expect(run)
-  else if (run.state === 'queued' || run.state === 'pending_capacity') active.launch(run)
-  else return false
-  return true
+  return WAITING_FOR_PLACE.some((state) => state === run.state)
 }
 
 /** An end that was already decided stays in force, even if the process died before it could store it. */
