@@ -35,6 +35,8 @@ export const AgentHostEnv = z
     AGENT_HOST_RUNNER_TOOL_ROOTS: z.string().default('[]'),
     /** JSON of the folders that the operator's ceiling allows commands to read, passed on to the child runner. */
     AGENT_HOST_RUNNER_HOST_ROOTS: z.string().default('[]'),
+    /** Folder of the egress proxy's socket, passed on to the child runner (laptop). */
+    AGENT_HOST_RUNNER_EGRESS_FOLDER: z.string().startsWith('/').optional(),
     /** A private folder for the agent runtime; never the workspace. */
     AGENT_HOST_STATE_DIR: z.string().startsWith('/'),
     AGENT_HOST_DECISION_TIMEOUT_MS: Ms(30_000),

@@ -34,7 +34,11 @@ const CLUSTER_KEYS = [
   'AGENTWEAVER_KUBECONFIG',
   'AGENTWEAVER_USER_VAULT',
 ] as const
-const LOCAL_KEYS = ['AGENTWEAVER_WORKSPACE_ROOTS', 'AGENTWEAVER_TOOL_ROOTS'] as const
+const LOCAL_KEYS = [
+  'AGENTWEAVER_WORKSPACE_ROOTS',
+  'AGENTWEAVER_TOOL_ROOTS',
+  'AGENTWEAVER_EGRESS_FILE',
+] as const
 const REQUIRED_CLUSTER_KEYS = CLUSTER_KEYS.slice(0, 2)
 /** The service's Azure workload identity, under the names that the Azure SDKs use. All are set, or none. */
 export const AZURE_KEYS = [
@@ -69,6 +73,11 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_TOOL_ROOTS: z.string().transform(absolutePaths).optional(),
   /** YAML file with the operator's ceiling: limits that no caller and no repository can widen. */
   AGENTWEAVER_CEILING_FILE: z.string().min(1).optional(),
+  /**
+   * YAML file with the destinations that commands with network access may reach, in the syntax of
+   * `policies/agent/egress.yaml`. It replaces the built-in list.
+   */
+  AGENTWEAVER_EGRESS_FILE: z.string().min(1).optional(),
   /** Folder with the deployment's keys, shared by all processes. Without it, each process creates its own keys. */
   AGENTWEAVER_KEYS_DIR: z.string().min(1).optional(),
   /** Azure Key Vault with those keys, used instead of the folder, such as `https://name.vault.azure.net`. */

@@ -8,7 +8,7 @@ export const AUDIT_LIMITS = { maxPage: 1000, defaultPage: 100, maxProblems: 100 
 
 /**
  * `intent`: an action was decided, before it starts. `outcome`: how it ended. `file.written`: how a write through the
- * file API ended. `decision`: who decided a request for approval. `seal`: the final head of a run's chain.
+ * file API ended. `decision`: who decided a request for approval. `egress.denied`: a connection that was refused. `seal`: the final head of a run's chain.
  */
 export const AuditKind = z.enum([
   'intent',
@@ -16,6 +16,7 @@ export const AuditKind = z.enum([
   'file.written',
   'decision',
   'policy.changed',
+  'egress.denied',
   'key.created',
   'seal',
 ])

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { BackendName } from './backends.ts'
 import { BudgetKind } from './budgets.ts'
+import { EgressDenied, EgressSummary } from './egress.ts'
 import { ErrorCode } from './errors.ts'
 import { CommandShell, ExecResult, OutputStream } from './exec.ts'
 import { SettingsOrigin, Verdict } from './policy.ts'
@@ -42,6 +43,7 @@ export const SandboxWarningCategory = z.enum([
   'no-loopback',
   'weaker-limits',
   'egress-union',
+  'egress-by-name',
 ])
 
 /** Git directories that the run left in the user's folder. They are renamed, so the user's git does not load them. */
@@ -287,6 +289,10 @@ const API_EVENTS = [
     type: z.literal('agent.question_answered'),
     data: z.strictObject({ requestId: Id, callId: Id, by: z.string() }),
   }),
+  /** The egress proxy refused a connection of a command. */
+  z.strictObject({ type: z.literal('egress.denied'), data: EgressDenied }),
+  /** What a sandbox sent and received, when it ends. */
+  z.strictObject({ type: z.literal('egress.summary'), data: EgressSummary }),
   z.strictObject({
     type: z.literal('subtask.pending_capacity'),
     data: z.strictObject({

@@ -27,6 +27,8 @@ export const RunnerEnv = z.strictObject({
   AGENTWEAVER_RUNNER_TOOL_ROOTS: jsonArrayOf(AbsolutePath, 'absolute paths'),
   /** JSON array of the folders in the operator's ceiling, which commands may read when a request asks for them. */
   AGENTWEAVER_RUNNER_HOST_ROOTS: jsonArrayOf(HostRoot, '{path, real}'),
+  /** Folder of the egress proxy's socket, the only way out of the sandbox. */
+  AGENTWEAVER_RUNNER_EGRESS_FOLDER: z.string().startsWith('/').optional(),
 })
 export type RunnerEnv = z.infer<typeof RunnerEnv>
 

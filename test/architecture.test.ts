@@ -51,6 +51,9 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   'runtime/workspace': { rooms: RULED, packages: ['zod', 'koffi', 're2js', 'tar-stream', 'picomatch'] },
   'runtime/executors': { rooms: RULED, packages: ['zod'] },
+  'runtime/egress': { rooms: RULED, packages: [] },
+  // It runs alone in a sandbox.
+  'runtime/egress-relay': { rooms: [], packages: [] },
   'runtime/git': { rooms: [...RULED, 'runtime/executors', 'runtime/workspace'], packages: ['zod'] },
   'runtime/azure': { rooms: LEAVES, packages: ['@azure/'] },
   'runtime/system-calls': { rooms: LEAVES, packages: ['koffi'] },
@@ -236,6 +239,8 @@ test.each([
   ['charts-src/checks/x.ts', `import { App } from 'cdk8s'`],
   ['runtime/audit/x.ts', `import { openStore } from '../store/open-store.ts'`],
   ['runtime/executors/x.ts', `import Fastify from 'fastify'`],
+  ['runtime/egress/x.ts', `import { Agent } from 'undici'`],
+  ['runtime/egress-relay/x.ts', `import { messageOf } from '../kit/errors.ts'`],
   ['runtime/tools/x.ts', `import { bwrapBackend } from '../executors/bwrap.ts'`],
   ['runtime/client/x.ts', `import { buildApp } from '../api/app.ts'`],
   ['runtime/api/x.ts', `const host = await import('../agent-host/app.ts')`],

@@ -3,11 +3,12 @@
  * gVisor each open costs milliseconds. The agent policy is embedded, the shell grammar is a separate file next to the
  * bundle.
  */
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { isDeepStrictEqual } from 'node:util'
-import { type BuildOptions, build, type Plugin } from 'esbuild'
+import { type BuildOptions, build, type Plugin, transform } from 'esbuild'
+import { readEgressPolicy } from '../policies/agent/egress/load.ts'
 import { readAgentPolicy } from '../policies/agent/load.ts'
 import { readGrammarModules } from '../runtime/governance/shell/grammar.ts'
 
@@ -16,15 +17,25 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 /** The modules that read the policy and the grammar from the source tree. A bundle replaces them. */
 const ASSETS = /\/(?:agent-host|api)\/assets\.ts$/
 
+/** The module that reads the program of the relay from the source tree. */
+const RELAY_READER = /\/executors\/rootfs\/relay-program\.ts$/
+const RELAY = join(root, 'runtime/egress-relay/relay.ts')
+
+async function relayModule(): Promise<string> {
+  const source = await readFile(RELAY, 'utf8')
+  // The lowest Node of `engines`.
+  const { code } = await transform(source, { loader: 'ts', format: 'esm', target: 'node22.18' })
+  return `export const relayProgram = () => (${JSON.stringify({ text: code, extension: '.mjs' })})`
+}
+
 /** The WebAssembly modules of the shell grammar, which a program reads after its start. */
 const GRAMMAR_FILES = { runtime: 'shell-parser.wasm', bash: 'shell-grammar.wasm' } as const
 
-/** The policy as a JavaScript literal, so that a program does not parse YAML when it starts. */
-function policyLiteral(): string {
-  const policy = readAgentPolicy()
+/** A policy as a JavaScript literal, so that a program does not parse YAML when it starts. */
+function literalOf(policy: unknown): string {
   const text = JSON.stringify(policy)
   if (!isDeepStrictEqual(JSON.parse(text), policy))
-    throw new Error('the agent policy contains a value that JSON cannot represent')
+    throw new Error('a policy contains a value that JSON cannot represent')
   return text
 }
 
@@ -33,7 +44,8 @@ const assetsModule = (runnerEntry: string): string => `
   import { fileURLToPath } from 'node:url'
   const read = async (name) => new Uint8Array(await readFile(new URL(name, import.meta.url)))
   export const assets = {
-    agentPolicy: () => (${policyLiteral()}),
+    agentPolicy: () => (${literalOf(readAgentPolicy())}),
+    egressPolicy: () => (${literalOf(readEgressPolicy())}),
     grammarModules: async () => ({
       runtime: await read('${GRAMMAR_FILES.runtime}'),
       bash: await read('${GRAMMAR_FILES.bash}'),
@@ -49,11 +61,12 @@ export async function writeGrammar(folder: string): Promise<void> {
   await writeFile(join(folder, GRAMMAR_FILES.bash), modules.bash)
 }
 
-/** Embeds the policy. `runnerEntry` is the path of the runner's program, relative to the bundle. */
+/** Embeds the policies and the relay. `runnerEntry` is the path of the runner's program, relative to the bundle. */
 export const embedAssets = (runnerEntry: string): Plugin => ({
   name: 'embed-assets',
   setup(builder) {
     builder.onLoad({ filter: ASSETS }, () => ({ contents: assetsModule(runnerEntry), loader: 'js' }))
+    builder.onLoad({ filter: RELAY_READER }, async () => ({ contents: await relayModule(), loader: 'js' }))
   },
 })
 

@@ -1,5 +1,5 @@
 /**
- * Builds the contents of the `npm pack` tarball other than `cli/bin.js`: the command, the API, AgentHost and the runner
+ * Builds the contents of the `npm pack` tarball other than `cli/bin.js`: the command, the API, AgentHost, the runner and the egress proxy
  * as JavaScript in `dist/npm`, because Node refuses to strip types below `node_modules`. npm calls it as `prepack`.
  */
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
@@ -18,6 +18,7 @@ const PROGRAMS = {
   api: 'runtime/api/server.ts',
   'agent-host': 'runtime/agent-host/server.ts',
   runner: 'runtime/runner/server.ts',
+  egress: 'runtime/egress/server.ts',
 } as const
 
 const OWN_SOURCES = /\/(?:cli|contracts|policies|runtime|infra|charts-src|reachability)\/[^\0]*\.ts$/

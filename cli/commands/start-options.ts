@@ -21,6 +21,7 @@ export const StartOptions = ServiceOptions.extend({
   inPlace: z.boolean().default(false),
   label: z.record(z.string(), z.string()).optional(),
   budget: Budgets.optional(),
+  network: z.boolean().optional(),
   allowNoOutcome: z.boolean().default(false),
   yes: z.boolean().default(false),
   interactive: z.boolean().default(false),
@@ -41,6 +42,8 @@ export const startOptions = (command: Command): Command =>
       `a limit after which the run fails: ${BUDGET_KINDS.join(', ')}; may be repeated`,
       collectLimits,
     )
+    .option('--network', 'require that commands have network access, to the destinations of the egress list')
+    .option('--no-network', 'no network access for commands, even if the settings allow it')
     .option('-y, --yes', 'approve every request of the run without asking')
     .option('-i, --interactive', 'keep the run open and ask for the next prompt after each turn')
     .option('-d, --detach', 'start the run, print its id and return')
@@ -53,11 +56,12 @@ export function requireTerminal({ isInteractive }: Terminal, options: StartOptio
 /** The fields of the request that follow from these options. */
 export const toStart = (
   task: string,
-  { interactive, budget, allowNoOutcome, label }: StartOptions,
-): Pick<StartRunInput, 'task' | 'interactive' | 'budgets' | 'requireOutcome' | 'labels'> => ({
+  { interactive, budget, network, allowNoOutcome, label }: StartOptions,
+): Pick<StartRunInput, 'task' | 'interactive' | 'budgets' | 'policy' | 'requireOutcome' | 'labels'> => ({
   task,
   interactive,
   ...(budget === undefined ? {} : { budgets: budget }),
+  ...(network === undefined ? {} : { policy: { network_enabled: network } }),
   ...(allowNoOutcome && { requireOutcome: false }),
   ...(label === undefined ? {} : { labels: label }),
 })

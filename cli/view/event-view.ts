@@ -59,6 +59,12 @@ function runRenderers(look: Look): Renderers {
     'sandbox.execution_pod.bound': ({ podName, launch, bindMs }) =>
       row(look, 'sandbox', `${podName}  ${paint.dim(`${launch}, bound in ${duration(bindMs)}`)}`),
     'sandbox.warning': ({ message }) => row(look, ['warning', 'yellow'], visible(message)),
+    'egress.denied': ({ host, port, method, reason, remedy, count }) =>
+      row(
+        look,
+        ['network', 'yellow'],
+        `${visible(`${method === undefined ? '' : `${method} `}${host}:${port} refused${count > 1 ? ` ${count} times` : ''}: ${reason}`)}  ${paint.dim(visible(remedy))}`,
+      ),
     'workspace.prepared': (data) => row(look, 'workspace', preparedWords(data, look)),
     'workspace.held': (data) => row(look, ['held', 'yellow'], heldWords(data)),
     'workspace.handoff': ({ path, kind }) =>

@@ -65,7 +65,7 @@ const CHECKS: readonly Check[] = [
     unless(
       p.network_enabled === true && !c.network_enabled,
       'network_enabled',
-      'the deployment has the network off',
+      'the deployment has the network off; its operator can turn it on with network_enabled: true in AGENTWEAVER_CEILING_FILE',
     ),
   (c, p) =>
     unless(

@@ -43,7 +43,8 @@ async function startRunner(): Promise<RunnerLink> {
   const toolRoots = JSON.parse(config.AGENT_HOST_RUNNER_TOOL_ROOTS) as string[]
   const hostRoots = JSON.parse(config.AGENT_HOST_RUNNER_HOST_ROOTS) as HostRoot[]
   const { spawnRunner } = await import('./toolbox/spawn-runner.ts')
-  return spawnRunner({ backend, entry: assets.runnerEntry, toolRoots, hostRoots, log })
+  const egressFolder = config.AGENT_HOST_RUNNER_EGRESS_FOLDER
+  return spawnRunner({ backend, entry: assets.runnerEntry, toolRoots, hostRoots, egressFolder, log })
 }
 
 // The runner takes as long to start as this process, so it starts first.

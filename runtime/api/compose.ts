@@ -17,6 +17,7 @@ import { selectIsolation } from '../sandboxes/local/isolation.ts'
 import { WORKSPACES_FOLDER } from '../state-folder/places.ts'
 import type { Store } from '../store/store.ts'
 import { assets } from './assets.ts'
+import { composeEgress } from './compose-egress.ts'
 import { composeProvider } from './compose-provider.ts'
 import type { ApiConfig } from './config.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
@@ -60,7 +61,8 @@ export async function composeRunService(
       ...(config.isolation !== 'auto' && { only: config.isolation }),
     }),
   )
-  const provider = composeProvider(config, {
+  const redaction = composeRedaction(config)
+  const bare = composeProvider(config, {
     jwksFile: keys.jwksFile,
     selectIsolation: select,
     toolRoots,
@@ -68,7 +70,12 @@ export async function composeRunService(
     entry: hostEntry,
     log,
   })
-  const redaction = composeRedaction(config)
+  const provider = await composeEgress(config, bare, {
+    store,
+    keys,
+    redact: redaction.ofEvents.redactText,
+    log,
+  })
   return createRunService({
     store,
     provider,

@@ -62,7 +62,8 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     isolation: env.AGENTWEAVER_ISOLATION,
     isDirectAllowed: env.AGENTWEAVER_DIRECT,
     toolRoots: env.AGENTWEAVER_TOOL_ROOTS ?? [],
-    ceilingFile: env.AGENTWEAVER_CEILING_FILE && resolve(cwd, env.AGENTWEAVER_CEILING_FILE),
+    egressFile: pathIn(cwd, env.AGENTWEAVER_EGRESS_FILE),
+    ceilingFile: pathIn(cwd, env.AGENTWEAVER_CEILING_FILE),
     limits: {
       maxRuns: env.AGENTWEAVER_MAX_RUNS,
       maxRunsPerOwner: env.AGENTWEAVER_MAX_RUNS_PER_OWNER,
@@ -110,6 +111,8 @@ function refuseLaptopDefaults(source: EnvSource): void {
   if (missing.length === 0) return
   throw new SandboxError('invalid_config', ['The configuration has problems:', ...missing].join('\n'))
 }
+
+const pathIn = (folder: string, path: string | undefined) => path && resolve(folder, path)
 
 /** Git ignores relative paths here. */
 const absolute = (path: string | undefined) => (path?.startsWith('/') ? path : undefined)

@@ -6,6 +6,7 @@ import { LAUNCHER_FD, supervisorScript } from './process/command-supervisor.ts'
 import { expectedMounts } from './process/mount-proof.ts'
 import type { Launch } from './process/supervise.ts'
 import { detectByProof } from './prove.ts'
+import { accessOf, NO_EGRESS, prepareEgress } from './rootfs/egress-mounts.ts'
 import { pathIdentity } from './rootfs/host-paths.ts'
 import {
   bindWritable,
@@ -20,12 +21,19 @@ import {
 import { procMounts } from './rootfs/proc-mounts.ts'
 import { requestMounts } from './rootfs/request-mounts.ts'
 import { buildOnSkeleton, type Skeleton } from './rootfs/skeleton.ts'
-import { baseEnvironment, resolverMounts, systemMounts, toolMounts } from './rootfs/system-mounts.ts'
+import { baseEnvironment, systemMounts, toolMounts } from './rootfs/system-mounts.ts'
 import { NO_FILTER_FOR_PROCESSOR, writeFilters } from './seccomp/filter-files.ts'
 import { isolationWarnings, UNBOUNDED_PROCESSES } from './warnings.ts'
 
 const NAMESPACES = [
-  ...['--unshare-user', '--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup'],
+  ...[
+    '--unshare-user',
+    '--unshare-pid',
+    '--unshare-ipc',
+    '--unshare-uts',
+    '--unshare-cgroup',
+    '--unshare-net',
+  ],
   ...['--uid', String(SANDBOX_USER.uid), '--gid', String(SANDBOX_USER.gid), '--hostname', SANDBOX_HOSTNAME],
   ...['--new-session', '--die-with-parent', '--cap-drop', 'ALL'],
 ]
@@ -50,7 +58,7 @@ const argumentsOf = (mounts: readonly Mount[]) => mounts.flatMap(mountArguments)
 async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders: readonly string[]) {
   const file = findTool('bwrap')
   const openFilter = await writeFilters(skeleton.aside)
-  const network = resolverMounts()
+  const egress = await prepareEgress(skeleton.root, options.egressFolder)
   const { workspace } = options
   const outside = [
     ...toolMounts(options.toolRoots, workspace),
@@ -74,12 +82,16 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
     const { request, directory } = order
     const added = await requestMounts(options, request)
     if (!added.ok) return { problem: added.message }
-    const own = [...(request.network ? network : []), ...added.mounts]
-    const net = request.network ? [] : ['--unshare-net']
+    const access = accessOf(request, egress)
+    if (!access) return { problem: NO_EGRESS }
+    const own = [...access.mounts, ...added.mounts]
     return {
       file,
-      args: [...constant, ...net, ...argumentsOf(own), ...ending, directory, request.command],
-      env,
+      args: [
+        ...[...constant, ...argumentsOf(own), ...ending],
+        ...[directory, request.command, ...access.relay],
+      ],
+      env: { ...env, ...access.environment },
       hasPidNamespace: true,
       expected: expectedMounts([...outside, ...added.mounts]),
       release: added.release,
@@ -98,7 +110,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
 const ISOLATION = {
   backend: 'linux-bwrap',
   isRealIsolation: true,
-  enforcesEgress: false,
+  enforcesEgress: true,
   shell: commandShell().name,
   reason: 'bubblewrap works on this machine',
 } as const

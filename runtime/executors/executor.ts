@@ -16,6 +16,11 @@ export interface ExecutorOptions {
   readonly toolRoots: readonly string[]
   /** The folders of the operator's ceiling. A request's `readOnlyRoots` must lie in them. @default none */
   readonly hostRoots?: readonly HostRoot[]
+  /**
+   * The folder of the egress proxy's socket, the only way out of a sandbox. @default commands that ask for network
+   * access are refused
+   */
+  readonly egressFolder?: string | undefined
   /** @default nothing is mounted over the workspace */
   readonly layout?: Layout | undefined
   readonly log: Log

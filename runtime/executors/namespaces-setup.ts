@@ -10,15 +10,14 @@ interface SetupTools {
   readonly commandLauncher: string
   /** The `hostname` program. If a base system lacks it, commands see the host's name. */
   readonly hostname: string | undefined
-  /** Brings up the loopback interface of a private network namespace. */
+  /** Brings up the loopback interface. */
   readonly loopback: string | undefined
 }
 
 /**
  * The first process in the namespaces. It builds the file system, detaches the host's and becomes the command
  * supervisor. `$1` is the skeleton, `$2` the file with the mounts of all commands (mount(8) cannot read a
- * pipe), `$3` the extra mounts of this command, and `$4` whether it has a private network. The other arguments
- * are the supervisor's script and its arguments. The command runs in a second user namespace: it has no rights
+ * pipe) and `$3` the extra mounts of this command. The other arguments are the supervisor's script and its arguments. The command runs in a second user namespace: it has no rights
  * over the mounts, which belong to the first, and `max_user_namespaces` keeps it from creating a third in which
  * it would be root again.
  */
@@ -31,12 +30,12 @@ export function setupScript(tools: SetupTools): string {
     : ''
   return `set -eu
 exec 8>&2 2>&${STATUS_FD}
-skeleton=$1 table=$2 rows=$3 network=$4 supervisor=$5
-shift 5
+skeleton=$1 table=$2 rows=$3 supervisor=$4
+shift 4
 echo 1 >/proc/sys/user/max_user_namespaces
 ${pidMax}
 ${rename}
-${loopback === undefined ? '' : `[ -z "$network" ] || ${loopback}`}
+${loopback ?? ''}
 ${mount} -n --rbind "$skeleton" "$skeleton"
 cd "$skeleton"
 export LC_ALL=C

@@ -10,6 +10,7 @@ import { supervisorScript } from './process/command-supervisor.ts'
 import { expectedMounts } from './process/mount-proof.ts'
 import type { Launch } from './process/supervise.ts'
 import { detectByProof } from './prove.ts'
+import { accessOf, NO_EGRESS, prepareEgress } from './rootfs/egress-mounts.ts'
 import { pathIdentity } from './rootfs/host-paths.ts'
 import { readMountInfo } from './rootfs/mount-info.ts'
 import { mountTable } from './rootfs/mount-table.ts'
@@ -26,7 +27,7 @@ import {
 import { procMounts } from './rootfs/proc-mounts.ts'
 import { isWorkspaceReadOnly, requestMounts } from './rootfs/request-mounts.ts'
 import { buildOnSkeleton, type Skeleton } from './rootfs/skeleton.ts'
-import { baseEnvironment, resolverMounts, systemMounts, toolMounts } from './rootfs/system-mounts.ts'
+import { baseEnvironment, systemMounts, toolMounts } from './rootfs/system-mounts.ts'
 import { seccompProgram } from './seccomp/filter.ts'
 import { NO_FILTER_FOR_PROCESSOR, writeFilters } from './seccomp/filter-files.ts'
 import { type FilterLoader, findFilterLoader } from './seccomp/filter-loader.ts'
@@ -37,16 +38,16 @@ const TOOLS = ['unshare', 'setpriv', 'mount', 'umount', 'pivot_root'] as const
 const ISOLATION = {
   backend: 'linux-namespaces',
   isRealIsolation: true,
-  enforcesEgress: false,
+  enforcesEgress: true,
   shell: commandShell().name,
   reason: 'the namespaces of this kernel work with util-linux',
 } as const
 
 /**
- * Arguments of setpriv and unshare: the processes die with the service, gain no privileges, and share no
- * namespace with the host except, on request, the network.
+ * Arguments of setpriv and unshare: the processes die with the service, gain no privileges, and share no namespace
+ * with the host.
  */
-function launcherArguments(network: boolean): string[] {
+function launcherArguments(): string[] {
   return [
     ...['--pdeathsig', 'KILL', '--no-new-privs', '--', findTool('unshare')],
     ...[
@@ -60,7 +61,7 @@ function launcherArguments(network: boolean): string[] {
       '--uts',
       '--cgroup',
     ],
-    ...(network ? ['--'] : ['--net', '--']),
+    ...['--net', '--'],
   ]
 }
 
@@ -107,7 +108,7 @@ async function findFilter(folder: string) {
 async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders: readonly string[]) {
   const { table, writable, readOnly, known } = await writeTables(options, skeleton, systemFolders)
   const file = findTool('setpriv')
-  const resolver = table.rows(resolverMounts())
+  const egress = await prepareEgress(skeleton.root, options.egressFolder)
   const filter = await findFilter(skeleton.aside)
   const setup = setupScript({
     mount: findTool('mount'),
@@ -117,17 +118,19 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
     hostname: lookUpTool('hostname'),
     loopback: loopbackCommand(),
   })
-  const argumentsFor = { true: launcherArguments(true), false: launcherArguments(false) }
+  const launcher = launcherArguments()
   const env = { ...baseEnvironment(options.toolRoots, SANDBOX_PATHS.home), ...options.layout?.environment }
   const launch = async (order: Order): Promise<Launch | { problem: string }> => {
     const { request, directory } = order
     const added = await requestMounts(options, request)
     if (!added.ok) return { problem: added.message }
-    const addedRows = (request.network ? resolver : '') + table.rows(added.mounts)
+    const access = accessOf(request, egress)
+    if (!access) return { problem: NO_EGRESS }
+    const addedRows = table.rows([...access.mounts, ...added.mounts])
     return {
       file,
       args: [
-        ...argumentsFor[request.network ? 'true' : 'false'],
+        ...launcher,
         ...[
           '/bin/sh',
           '-c',
@@ -136,12 +139,11 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
           skeleton.root,
           isWorkspaceReadOnly(request) ? readOnly : writable,
           addedRows,
-          request.network ? '' : 'own-network',
           supervisorScript(),
         ],
-        ...[SANDBOX_PATHS.workspace, directory, request.command],
+        ...[SANDBOX_PATHS.workspace, directory, request.command, ...access.relay],
       ],
-      env,
+      env: { ...env, ...access.environment },
       hasPidNamespace: true,
       expected: expectedMounts([...known, ...added.mounts]),
       release: added.release,
@@ -166,7 +168,7 @@ function warnings({ hasSyscallFilter }: Executor) {
     ...(hasSyscallFilter ? [] : [why]),
     ...(loopbackCommand()
       ? []
-      : ['commands without network have no loopback interface: install iproute2, net-tools or perl']),
+      : ['commands have no loopback interface and no network access: install iproute2, net-tools or perl']),
     ...(isRoot() && !hasNamespacedPidMax() ? [UNBOUNDED_PROCESSES] : []),
   ])
 }

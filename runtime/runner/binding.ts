@@ -14,6 +14,8 @@ export interface BindingDeps {
   readonly backend: Backend
   readonly toolRoots: readonly string[]
   readonly hostRoots?: readonly HostRoot[]
+  /** The folder of the egress proxy's socket. Without it, commands have no network access. */
+  readonly egressFolder?: string | undefined
   /** Whether commands write to the file system of a host, where set-user-ID files would be a risk. */
   readonly clearsSetId: boolean
   readonly log: Log
@@ -77,8 +79,8 @@ export class Binding {
       return { ok: false, code: 'symlink', message: `${root} is reached through a link to another folder` }
     }
     try {
-      const { backend, toolRoots, hostRoots = [], clearsSetId, log } = this.#deps
-      const options = { workspace: workspace.path, toolRoots, hostRoots, layout, log }
+      const { backend, toolRoots, hostRoots = [], egressFolder, clearsSetId, log } = this.#deps
+      const options = { workspace: workspace.path, toolRoots, hostRoots, egressFolder, layout, log }
       const executor = await backend.create(options)
       const base = layout?.gitEntries
       return {

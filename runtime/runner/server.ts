@@ -39,6 +39,7 @@ async function serveInherited(): Promise<void> {
       isolation: detection.isolation,
       toolRoots,
       hostRoots,
+      egressFolder: env.AGENTWEAVER_RUNNER_EGRESS_FOLDER,
       clearsSetId: true,
       log,
     })

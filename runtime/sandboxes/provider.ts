@@ -107,6 +107,8 @@ export interface BoundSandbox {
   readonly health?: Promise<HostHealth | undefined>
   /** Where its AgentHost listens. */
   readonly address: AgentHostAddress
+  /** Where its commands look for the egress proxy of this machine. Absent if a network policy restricts them. */
+  readonly egressSocket?: string
   /** Absolute path of the workspace for AgentHost's configuration. */
   readonly workingDirectory: (workspacePath: string | undefined) => string
   /** JSON data from which `collect` can clean up after a crash. */

@@ -74,7 +74,7 @@ describe('a host', () => {
     ['kube-dns.kube-system.svc.cluster.local', 'is an internal name'],
     ['metadata.google.internal', 'is an internal name'],
     ['printer.lan', 'is an internal name'],
-    ['0x7f.1', 'ends in a suffix that does not exist on the internet'],
+    ['0x7f.1', 'is not a full host name'],
     ['api.nosuchsuffix', 'ends in a suffix that does not exist on the internet'],
     ['a'.repeat(64).concat('.com'), 'is not a full host name'],
     [`${'a.'.repeat(130)}com`, 'is not a full host name'],
@@ -206,13 +206,43 @@ describe('a target', () => {
 
   it('gets an allowlist with nothing left to default', () => {
     const policy = loadEgressPolicy(
-      withDestination('host: pypi.org', 'ports: [443]', 'mode: read-only', 'phases: [setup]'),
+      withDestination(
+        'host: pypi.org',
+        'ports: [443]',
+        'mode: read-only',
+        'phases: [setup]',
+        'splice: allow',
+      ),
     )
 
     expect(allowlist(resolveEgress(policy, {}), 'agent', 'laptop')).toEqual([
       { host: 'pypi.org', ports: [443], methods: ['GET', 'HEAD'], phases: ['setup'], caller: 'any' },
     ])
   })
+
+  it('of the laptop leaves out a destination whose methods it cannot see, unless it sets splice: allow', () => {
+    const strict = destination('host: pypi.org', 'ports: [443]', 'mode: read-only')
+    const told = destination('host: pypi.org', 'ports: [443]', 'mode: read-only', 'splice: allow')
+
+    expect(placementOf(strict, 'laptop')).toEqual({ kind: 'left out', lost: ['read-only'] })
+    expect(placementOf(told, 'laptop')).toEqual({ kind: 'loosened', lost: ['read-only'] })
+    expect(placementOf(told, 'fqdn').kind).toBe('left out')
+  })
+
+  it('passes on that HTTP without TLS is allowed, and the addresses of a private endpoint', () => {
+    const policy = loadEgressPolicy(withDestination(...ALLOWED, 'http: allow', 'addresses: [10.1.0.0/16]'))
+
+    expect(allowlist(resolveEgress(policy, {}), 'agent', 'laptop')).toMatchObject([
+      { http: 'allow', addresses: ['10.1.0.0/16'] },
+    ])
+  })
+
+  it.each(['addresses: [10.1.0.0/33]', 'addresses: [example.com]', 'addresses: []', 'splice: allow'])(
+    'refuses an entry with %s',
+    (line) => {
+      expect(() => loadEgressPolicy(withDestination(...ALLOWED, line))).toThrow(line.split(':')[0])
+    },
+  )
 
   it('gives commands no destination that only the agent host may have', () => {
     const policy = resolveEgress(readEgressPolicy(), {

@@ -10,6 +10,8 @@ export interface AllowedDestination {
   readonly methods: readonly string[] | 'any'
   readonly phases: readonly RunPhase[]
   readonly caller: 'any' | 'agent-host'
+  readonly http?: 'allow'
+  readonly addresses?: readonly string[]
 }
 
 const PHASES: readonly RunPhase[] = ['setup', 'work']
@@ -24,12 +26,14 @@ export function allowlist(
   target: 'proxy' | 'laptop',
 ): readonly AllowedDestination[] {
   return destinationsFor(egress.classes[kind], target).map(
-    ({ host, ports, mode, methods, phases = PHASES, caller }): AllowedDestination => ({
+    ({ host, ports, mode, methods, phases = PHASES, caller, http, addresses }): AllowedDestination => ({
       host,
       ports,
       methods: methods ?? (mode === 'read-only' ? ['GET', 'HEAD'] : 'any'),
       phases,
       caller: caller ?? 'any',
+      ...(http && { http }),
+      ...(addresses && { addresses }),
     }),
   )
 }

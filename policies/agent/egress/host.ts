@@ -1,9 +1,12 @@
 import { isIP } from 'node:net'
+import { MAX_NAME_LENGTH, parseHostName } from './host-name.ts'
 import { hasTenantsBelow, isOnTheInternet, sharedName } from './multi-tenant.ts'
 
-const MAX_LENGTH = 253
-const LABEL = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
-const NAME = new RegExp(`^${LABEL}(?:\\.${LABEL})+$`)
+/** An entry has the one spelling to which the proxy brings every name. */
+const isSpelledAsName = (name: string) => {
+  const parsed = parseHostName(name)
+  return parsed.kind === 'name' && parsed.name === name
+}
 
 /** Suffixes that are only used inside a machine, a cluster or a private network. */
 const INTERNAL =
@@ -25,8 +28,8 @@ function spellingFault(host: string, name: string): string | undefined {
     return `"${host}" is an address; use the host name, so that the rule stays valid if the address changes`
   if (name !== name.toLowerCase()) return `"${host}" must be in lower case: "${host.toLowerCase()}"`
   if (name.endsWith('.')) return `"${host}" must not end in a dot: "${host.slice(0, -1)}"`
-  if (name.length <= MAX_LENGTH && !name.includes('.')) return loneLabel(host, name)
-  return name.length > MAX_LENGTH || !NAME.test(name) ? `"${host}" is not a full host name` : undefined
+  if (name.length <= MAX_NAME_LENGTH && !name.includes('.')) return loneLabel(host, name)
+  return isSpelledAsName(name) ? undefined : `"${host}" is not a full host name`
 }
 
 /** A top-level domain such as `*.com` gets a specific message, because it looks like the domain of one owner. */

@@ -17,10 +17,10 @@ const FILE = new URL('../egress.yaml', import.meta.url)
  * Parses the policy. Throws an `EgressPolicyError` with file, line and reason, so that no output is generated from an
  * invalid policy.
  */
-export function loadEgressPolicy(text: string): EgressPolicy {
+export function loadEgressPolicy(text: string, file = 'policies/agent/egress.yaml'): EgressPolicy {
   const parsed = parseYaml(text, EgressFile)
   if (parsed.ok) return Object.freeze({ classes: parsed.value.classes })
-  throw new EgressPolicyError(`policies/agent/egress.yaml, line ${parsed.line}: ${parsed.reason}`)
+  throw new EgressPolicyError(`${file}, line ${parsed.line}: ${parsed.reason}`)
 }
 
 /** Reads `policies/agent/egress.yaml`. */

@@ -24,6 +24,12 @@ function placeholderFault(host: string): string | undefined {
   return `"${host}" is no placeholder; there are ${known}, each alone`
 }
 
+/** Metadata services and addresses that are no single host are refused when they are dialled. */
+const Range = z.union(
+  [z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()],
+  'must be an address or a range such as 10.1.0.0/16',
+)
+
 const Port = z
   .int()
   .min(1)
@@ -46,6 +52,12 @@ export const Destination = z
     /** @default any process of the sandbox */
     caller: z.literal('agent-host').optional(),
     fqdn: z.literal('allow').optional(),
+    /** Includes the destination without its limits where the proxy cannot look into TLS. */
+    splice: z.literal('allow').optional(),
+    /** Allows HTTP without TLS. */
+    http: z.literal('allow').optional(),
+    /** Address ranges of a private endpoint. */
+    addresses: z.array(Range).min(1).max(16).optional(),
     why: z.string().min(10).max(200),
   })
   .superRefine((destination, context) => {
@@ -55,12 +67,13 @@ export const Destination = z
       context.addIssue({ code: 'custom', path: ['methods'], message: `${writing.join(', ')} is not reading` })
     if (new Set(ports).size !== ports.length)
       context.addIssue({ code: 'custom', path: ['ports'], message: 'names a port twice' })
-    if (destination.fqdn === 'allow' && !isRestricted(destination))
-      context.addIssue({
-        code: 'custom',
-        path: ['fqdn'],
-        message: 'changes nothing: nothing is restricted here',
-      })
+    for (const key of ['fqdn', 'splice'] as const)
+      if (destination[key] === 'allow' && !isRestricted(destination))
+        context.addIssue({
+          code: 'custom',
+          path: [key],
+          message: 'changes nothing: nothing is restricted here',
+        })
   })
 export type Destination = z.infer<typeof Destination>
 

@@ -4,11 +4,14 @@ import { type Destination, isRestricted, type Restrictions } from './schema.ts'
 export const EGRESS_TARGETS = ['fqdn', 'proxy', 'laptop'] as const
 export type EgressTarget = (typeof EGRESS_TARGETS)[number]
 
-/** Restrictions that each target can enforce. A name in a network policy can only be restricted by port. */
+/**
+ * Restrictions that each target can enforce. A name in a network policy can only be restricted by port. On a laptop the
+ * proxy passes TLS on unread, so it sees no methods.
+ */
 const CAN_EXPRESS: Readonly<Record<EgressTarget, readonly (keyof typeof SAID)[]>> = {
   fqdn: [],
   proxy: ['read-only', 'methods', 'phases', 'caller'],
-  laptop: ['read-only', 'methods', 'phases', 'caller'],
+  laptop: ['phases', 'caller'],
 }
 
 const SAID = {
@@ -20,7 +23,7 @@ const SAID = {
 
 export type Placement =
   | { readonly kind: 'whole' }
-  /** Allowed without the restrictions that the target cannot enforce, because the policy has `fqdn: allow` for it. */
+  /** Allowed without the restrictions that the target cannot enforce, because the entry says so. */
   | { readonly kind: 'loosened'; readonly lost: readonly string[] }
   | { readonly kind: 'left out'; readonly lost: readonly string[] }
 
@@ -31,8 +34,11 @@ export function placementOf(destination: Destination, target: EgressTarget): Pla
     : []
   const lost = said.map(([name]) => name).filter((name) => !CAN_EXPRESS[target].some((can) => can === name))
   if (lost.length === 0) return { kind: 'whole' }
-  return { kind: destination.fqdn === 'allow' ? 'loosened' : 'left out', lost }
+  return { kind: isLoosened(destination, target) ? 'loosened' : 'left out', lost }
 }
+
+const isLoosened = ({ fqdn, splice }: Destination, target: EgressTarget): boolean =>
+  (target === 'fqdn' ? fqdn : splice) === 'allow'
 
 /** The destinations that a target allows. */
 export const destinationsFor = (

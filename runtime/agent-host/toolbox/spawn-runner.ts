@@ -11,6 +11,7 @@ import { bestEffort } from '../../kit/best-effort.ts'
 import { deadline } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
+import { present } from '../../kit/present.ts'
 import { connectToolbox } from './connect-toolbox.ts'
 import type { RunnerLink } from './runner-link.ts'
 
@@ -33,6 +34,8 @@ export interface SpawnRunnerOptions {
    * @default none
    */
   readonly hostRoots?: readonly HostRoot[]
+  /** The folder of the egress proxy's socket. @default commands have no network access */
+  readonly egressFolder?: string | undefined
   readonly log: Log
   /**
    * Path of the runner's program.
@@ -59,6 +62,7 @@ export async function spawnRunner(options: SpawnRunnerOptions): Promise<RunnerLi
       AGENTWEAVER_RUNNER_BACKEND: options.backend,
       AGENTWEAVER_RUNNER_TOOL_ROOTS: JSON.stringify(options.toolRoots),
       AGENTWEAVER_RUNNER_HOST_ROOTS: JSON.stringify(options.hostRoots ?? []),
+      ...present({ AGENTWEAVER_RUNNER_EGRESS_FOLDER: options.egressFolder }),
     },
   })
   const exited = exitOf(child).then(() =>

@@ -42,8 +42,17 @@ function limitLines(): string {
 }
 
 /**
+ * Starts the network relay, given as `$4` and what follows, and waits until it listens. It writes why connections
+ * are refused to the command's standard error.
+ */
+const START_RELAY = `if [ $# -gt 3 ]; then
+  said=$(shift 3; "$@" </dev/null 2>&8 ${STATUS_FD}>&- 8>&- &)
+  [ "$said" = listening ] || { echo "the network relay did not start: $said"; exit 125; } >&${STATUS_FD}
+fi`
+
+/**
  * Returns the supervisor's script. `$1` is the workspace as the command sees it, `$2` the directory below it,
- * `$3` the command.
+ * `$3` the command. With network access, the program of the relay and its arguments follow.
  */
 export function supervisorScript(): string {
   const { file, args, nameArgument } = commandShell()
@@ -56,6 +65,7 @@ ${limitLines()}
 cd -P -- "$1" && root=\${PWD:?} || exit 125
 cd -P -- "$2" || exit 125
 case $PWD/ in "$root"/*) ;; *) echo "the working directory $2 leads out of the workspace"; exit 125 ;; esac >&${STATUS_FD}
+${START_RELAY}
 echo ready >&${STATUS_FD}
 read -r go <&${STATUS_FD} || exit 125
 case $go in env) eval "$(cat <&${STATUS_FD})" ;; go) ;; *) exit 125 ;; esac

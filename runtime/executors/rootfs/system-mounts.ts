@@ -26,16 +26,6 @@ export function systemMounts(systemFolders: readonly string[]): Mount[] {
 }
 
 /**
- * Files that the resolver needs if a command may use the network. Links are resolved, so that their content is
- * mounted.
- */
-export function resolverMounts(): Mount[] {
-  return ['/etc/resolv.conf', '/etc/hosts']
-    .filter(existsSync)
-    .map((path) => bindReadOnly(realpathSync(path), path))
-}
-
-/**
  * Returns the mounts of the operator's tool folders, at their own paths. Throws `invalid_config` for a folder
  * that would weaken the sandbox.
  */

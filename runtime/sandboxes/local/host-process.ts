@@ -1,10 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { AgentHostEnvInput } from '../../../contracts/agent-host-env.ts'
 import type { BackendName } from '../../../contracts/backends.ts'
+import { EGRESS_SOCKET } from '../../../contracts/egress.ts'
 import type { HostRoot } from '../../../contracts/paths.ts'
 import { deadline } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
@@ -49,6 +51,8 @@ export type HostProcess = {
   readonly directory: string
   readonly socketPath: string
   readonly workspace: string
+  /** Where its commands look for the egress proxy. */
+  readonly egressSocket: string
   readonly handle: HostHandle
   /** Resolves with the exit reason when the process has ended. */
   readonly exited: Promise<string>
@@ -70,6 +74,7 @@ export async function startHostProcess(options: HostProcessOptions): Promise<Hos
 async function startIn(folder: SandboxFolder, options: HostProcessOptions): Promise<HostProcess> {
   const { log } = options
   const { directory, socketPath, workspace } = folder
+  const egressSocket = join(folder.egressFolder, EGRESS_SOCKET.name)
   const instanceId = randomUUID()
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', options.entry ?? SERVER], {
     cwd: directory,
@@ -95,7 +100,7 @@ async function startIn(folder: SandboxFolder, options: HostProcessOptions): Prom
   }
   const pid = child.pid ?? 0
   const handle = { directory, pid, startTime: startTimeOf(pid) ?? '' }
-  return { instanceId, directory, socketPath, workspace, handle, exited, destroy }
+  return { instanceId, directory, socketPath, workspace, egressSocket, handle, exited, destroy }
 }
 
 type Place = SandboxFolder & { readonly instanceId: string }
@@ -108,6 +113,7 @@ function environmentOf(place: Place, options: HostProcessOptions): NodeJS.Proces
     AGENT_HOST_RUNNER_BACKEND: options.backend,
     AGENT_HOST_RUNNER_TOOL_ROOTS: JSON.stringify(options.toolRoots),
     AGENT_HOST_RUNNER_HOST_ROOTS: JSON.stringify(options.hostRoots ?? []),
+    AGENT_HOST_RUNNER_EGRESS_FOLDER: place.egressFolder,
     AGENT_HOST_STATE_DIR: place.stateDir,
     AGENT_HOST_LOG_LEVEL: options.logLevel,
     AGENT_HOST_LIFELINE: 'true',

@@ -120,6 +120,7 @@ function bind(host: HostProcess, binding: Binding): BoundSandbox {
     instanceId: host.instanceId,
     uids: { claim: host.instanceId, sandbox: host.instanceId, pod: host.instanceId },
     address: { socketPath: host.socketPath },
+    egressSocket: host.egressSocket,
     workingDirectory: (path) => path ?? host.workspace,
     handle: host.handle,
     lost: host.exited,

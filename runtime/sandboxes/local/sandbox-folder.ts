@@ -1,6 +1,7 @@
 import { mkdir, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { EGRESS_SOCKET } from '../../../contracts/egress.ts'
 import { makeOwnedFolder } from '../../kit/owned-folder.ts'
 
 /** Name prefix of the sandbox folders in `tmpdir()`. */
@@ -11,6 +12,8 @@ export type SandboxFolder = {
   readonly socketPath: string
   readonly workspace: string
   readonly stateDir: string
+  /** Commands see this folder, and nothing else of the sandbox's folder but the workspace. */
+  readonly egressFolder: string
 }
 
 /** Creates a folder of mode 0700 for one sandbox. */
@@ -21,8 +24,13 @@ export async function makeSandboxFolder(): Promise<SandboxFolder> {
     socketPath: join(directory, 'host.sock'),
     workspace: join(directory, 'workspace'),
     stateDir: join(directory, 'state'),
+    egressFolder: join(directory, EGRESS_SOCKET.folder),
   }
-  await Promise.all([mkdir(folder.workspace), mkdir(folder.stateDir, { mode: 0o700 })])
+  await Promise.all([
+    mkdir(folder.workspace),
+    mkdir(folder.stateDir, { mode: 0o700 }),
+    mkdir(folder.egressFolder, { mode: 0o700 }),
+  ])
   return { ...folder, workspace: await realpath(folder.workspace) }
 }
 

@@ -13,7 +13,9 @@ export function networkCases(subject: Subject): void {
   describe.skipIf(!isolation)('network', () => {
     it('does not reach a listener on the same machine when it is off', async () => {
       const outcome = await subject.run(connect(String(subject.site.port)))
-      const control = await subject.run(connect(String(subject.site.port)), { network: true })
+      const control = subject.isLocal
+        ? await subject.runUnisolated(connect(String(subject.site.port)))
+        : await subject.run(connect(String(subject.site.port)), { network: true })
 
       expect(outcome.stdout).toBe(ownNetwork ? 'ECONNREFUSED\n' : 'EAFNOSUPPORT\n')
       expect(control.stdout).toBe('connected\n')
@@ -71,12 +73,19 @@ attempt(1); ${families}`
       expect(control.stdout).toBe('connected\n')
     })
 
-    it('provides its resolver only when the network is on', async () => {
-      const on = await subject.run('wc -c < /etc/resolv.conf', { network: true })
-      const off = await subject.run('wc -c < /etc/resolv.conf')
+    it('does not expose its resolver', async () => {
+      const outcome = await subject.run('wc -c < /etc/resolv.conf')
+      const control = await subject.runUnisolated('wc -c < /etc/resolv.conf')
 
-      expect(off.stdout.trim()).toBe('0')
-      expect(Number(on.stdout)).toBeGreaterThan(0)
+      expect(outcome.stdout.trim()).toBe('0')
+      expect(Number(control.stdout)).toBeGreaterThan(0)
+    })
+
+    it('is not used by a command with network access if there is no egress proxy', async () => {
+      const outcome = await subject.run('echo ran', { network: true })
+
+      expect(outcome).toMatchObject({ reason: 'spawn_failed', stdout: '' })
+      expect(outcome.message).toContain('no egress proxy')
     })
   })
 }

@@ -31,7 +31,7 @@ export const LOCAL_ISOLATION = {
   isolation: true,
   ownRoot: true,
   ownNetwork: true,
-  enforcesEgress: false,
+  enforcesEgress: true,
   endsForeignCalls: true,
   rawOutput: true,
 } as const

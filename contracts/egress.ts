@@ -1,0 +1,114 @@
+import * as z from 'zod'
+import { RunPhase } from './policy.ts'
+
+/** Port of the relay in a sandbox, on its loopback interface. */
+export const EGRESS_RELAY_PORT = 3128
+
+/** Below the private folder of a sandbox on this machine: the folder that commands see, and the proxy's socket in it. */
+export const EGRESS_SOCKET = { folder: 'egress', name: 'socket' } as const
+
+/** Response header of the egress proxy with the sentence that explains a refusal. */
+export const EGRESS_REASON_HEADER = 'agentweaver-egress'
+
+/** The process of a sandbox that asks: what the agent runs, or the process that holds the run's credential. */
+export const EgressCaller = z.enum(['commands', 'agent-host'])
+export type EgressCaller = z.infer<typeof EgressCaller>
+
+/** One destination that a run may connect to, with all defaults filled in. */
+export const EgressDestination = z.strictObject({
+  /** An exact name, or `*.` and a name, which matches one more label. */
+  host: z.string().max(255),
+  ports: z.array(z.int().min(1).max(65_535)).min(1).max(8),
+  /** Methods of requests that the proxy can read. */
+  methods: z.union([z.array(z.string()).min(1), z.literal('any')]),
+  phases: z.array(RunPhase).min(1),
+  caller: z.enum(['any', 'agent-host']),
+  /** Allows HTTP without TLS. */
+  http: z.literal('allow').optional(),
+  /** Address ranges of a private endpoint. The host may have no other addresses. */
+  addresses: z.array(z.string()).min(1).max(16).optional(),
+})
+export type EgressDestination = z.infer<typeof EgressDestination>
+
+/** What one sandbox of a run may reach. */
+export const EgressGeneration = z.strictObject({
+  runId: z.string().min(1).max(128),
+  generation: z.int().nonnegative(),
+  phase: RunPhase,
+  /** Where its commands reach the proxy. */
+  socketPath: z.string().startsWith('/').max(107),
+  destinations: z.array(EgressDestination).max(512),
+})
+export type EgressGeneration = z.infer<typeof EgressGeneration>
+
+/** All that the proxy allows. A sandbox that is not listed reaches nothing. */
+export const EgressState = z.strictObject({
+  revision: z.int().nonnegative(),
+  generations: z.array(EgressGeneration).max(4096),
+})
+export type EgressState = z.infer<typeof EgressState>
+
+/** The rule that refused a connection. */
+export const EgressRule = z.enum([
+  'address',
+  'budget',
+  'client-hello',
+  'encrypted-client-hello',
+  'malformed-request',
+  'method',
+  'name-mismatch',
+  'no-server-name',
+  'not-listed',
+  'phase',
+  'plain-http',
+  'port',
+  'proxy-unavailable',
+  'run-ended',
+  'too-many-connections',
+])
+export type EgressRule = z.infer<typeof EgressRule>
+
+const Count = z.int().nonnegative()
+
+/** A refused connection or request. Repeats of the same refusal are counted. */
+export const EgressDenied = z.strictObject({
+  host: z.string().max(300),
+  port: z.int().min(0).max(65_535),
+  method: z.string().max(32).optional(),
+  rule: EgressRule,
+  reason: z.string().max(1000),
+  remedy: z.string().max(1000),
+  /** Refusals since the last event of this kind. */
+  count: z.int().positive(),
+})
+export type EgressDenied = z.infer<typeof EgressDenied>
+
+/** What one sandbox of a run sent and received, per host. */
+export const EgressSummary = z.strictObject({
+  hosts: z
+    .array(
+      z.strictObject({
+        host: z.string().max(300),
+        port: z.int().min(0).max(65_535),
+        phase: RunPhase,
+        connections: Count,
+        sentBytes: Count,
+        receivedBytes: Count,
+        denied: Count,
+      }),
+    )
+    .max(64),
+  /** Hosts that are not listed, because there are too many. */
+  omitted: Count,
+})
+export type EgressSummary = z.infer<typeof EgressSummary>
+
+const Of = { runId: z.string(), generation: z.int().nonnegative() }
+
+/** What the proxy reports. Reports about a sandbox precede the `applied` of the state that no longer lists it. */
+export const EgressReport = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('applied'), revision: z.int().nonnegative() }),
+  z.strictObject({ type: z.literal('denied'), ...Of, data: EgressDenied }),
+  z.strictObject({ type: z.literal('summary'), ...Of, data: EgressSummary }),
+])
+export type EgressReport = z.infer<typeof EgressReport>

@@ -1,0 +1,51 @@
+import { readFile } from 'node:fs/promises'
+import { type EgressPolicy, EgressPolicyError, loadEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { messageOf, SandboxError } from '../kit/errors.ts'
+import type { Log } from '../kit/log.ts'
+import type { SandboxProvider } from '../sandboxes/provider.ts'
+import type { Store } from '../store/store.ts'
+import { assets } from './assets.ts'
+import type { ApiConfig } from './config.ts'
+import { LocalEgress } from './egress/local-egress.ts'
+import { ReportWriter } from './egress/report-writer.ts'
+import { withEgress } from './egress/with-egress.ts'
+import type { DeploymentKeys } from './keys/deployment-keys.ts'
+import { createAuditTrail } from './runs/audit-trail.ts'
+
+type Around = {
+  readonly store: Store
+  readonly keys: DeploymentKeys
+  readonly redact: (text: string) => string
+  readonly log: Log
+}
+
+/** Gives sandboxes on this machine an egress proxy. In a cluster, network policies restrict them. */
+export async function composeEgress(
+  config: ApiConfig,
+  provider: SandboxProvider,
+  { store, keys, redact, log }: Around,
+): Promise<SandboxProvider> {
+  if (provider.name !== 'local') return provider
+  const policy = await readPolicy(config)
+  const writer = new ReportWriter({
+    store,
+    audit: createAuditTrail(keys),
+    redact,
+    clock: () => new Date(),
+    log,
+  })
+  return withEgress(provider, new LocalEgress({ store, policy, writer, log }))
+}
+
+async function readPolicy({ egressFile }: ApiConfig): Promise<EgressPolicy> {
+  if (egressFile === undefined) return assets.egressPolicy()
+  const refuse = (cause: unknown): never => {
+    throw new SandboxError('invalid_config', `AGENTWEAVER_EGRESS_FILE: ${messageOf(cause)}`, { cause })
+  }
+  const text = await readFile(egressFile, 'utf8').catch(refuse)
+  try {
+    return loadEgressPolicy(text, egressFile)
+  } catch (error) {
+    return error instanceof EgressPolicyError ? refuse(error) : Promise.reject(error)
+  }
+}

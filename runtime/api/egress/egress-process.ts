@@ -1,0 +1,143 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import type { Readable, Writable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { EgressReport, type EgressState } from '../../../contracts/egress.ts'
+import { deadline } from '../../kit/deadline.ts'
+import { messageOf, SandboxError } from '../../kit/errors.ts'
+import type { Log } from '../../kit/log.ts'
+
+const SERVER = fileURLToPath(new URL('../../egress/server.ts', import.meta.url))
+
+/** Generous: a busy laptop can take seconds to start a process. */
+const APPLY_TIMEOUT_MS = 30_000
+const EXIT_TIMEOUT_MS = 5_000
+const RESTART_MS = { first: 200, longest: 30_000 } as const
+/** Look-ups of names block a thread each, and some take seconds. */
+const LOOKUP_THREADS = '32'
+
+type Report = Exclude<EgressReport, { type: 'applied' }>
+
+export interface EgressProcessOptions {
+  readonly log: Log
+  readonly onReport: (report: Report) => void
+  /** Called when the proxy has ended by itself. It is started again. */
+  readonly onLost: () => void
+}
+
+function parseReport(line: string): EgressReport | undefined {
+  try {
+    return EgressReport.parse(JSON.parse(line))
+  } catch {
+    return undefined
+  }
+}
+
+interface Waiting {
+  readonly revision: number
+  resolve(): void
+  reject(error: unknown): void
+}
+
+/** The process of the egress proxy: started on first need, and started again with the newest state if it ends. */
+export class EgressProcess {
+  readonly #options: EgressProcessOptions
+  #state: EgressState | undefined
+  #child: ChildProcess | undefined
+  #waiting: Waiting[] = []
+  #restart: NodeJS.Timeout | undefined
+  #restartMs: number = RESTART_MS.first
+  #isClosed = false
+
+  constructor(options: EgressProcessOptions) {
+    this.#options = options
+  }
+
+  /** Resolves when the proxy allows exactly this state. */
+  async apply(state: EgressState): Promise<void> {
+    this.#state = state
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    this.#waiting.push({ revision: state.revision, resolve, reject })
+    if (this.#child) this.#send(this.#child)
+    else this.#start()
+    await deadline('the egress proxy', APPLY_TIMEOUT_MS, promise)
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearTimeout(this.#restart)
+    const child = this.#child
+    if (!child) return
+    const exited = once(child, 'exit')
+    child.stdin?.end()
+    await deadline('the exit of the egress proxy', EXIT_TIMEOUT_MS, exited).catch(() => child.kill('SIGKILL'))
+  }
+
+  #start(): void {
+    clearTimeout(this.#restart)
+    if (this.#isClosed) return
+    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', SERVER], {
+      stdio: ['pipe', 'pipe', 'pipe'],
+      // In its own session, so that Ctrl+C in the terminal does not end it before the sandboxes.
+      detached: true,
+      // The service's environment is not inherited: it may hold the operator's secrets.
+      env: { PATH: '/usr/bin:/bin', UV_THREADPOOL_SIZE: LOOKUP_THREADS },
+    })
+    this.#child = child
+    const { log } = this.#options
+    child.on('error', (error) => this.#onGone(child, messageOf(error)))
+    child.on('exit', (code, signal) => this.#onGone(child, `it ended with ${signal ?? `exit code ${code}`}`))
+    child.stdin.on('error', (error) => log.debug('the egress proxy reads nothing more', { error }))
+    createInterface({ input: child.stderr as Readable }).on('line', (line) =>
+      log.warn('egress proxy', { line }),
+    )
+    createInterface({ input: child.stdout as Readable }).on('line', (line) => this.#onLine(child, line))
+    this.#send(child)
+  }
+
+  #send({ stdin }: ChildProcess): void {
+    if (this.#state) (stdin as Writable).write(`${JSON.stringify(this.#state)}\n`)
+  }
+
+  /** The proxy handles hostile input, so its output is validated. A proxy that sends anything else is replaced. */
+  #onLine(child: ChildProcess, line: string): void {
+    const report = parseReport(line)
+    if (!report) {
+      this.#options.log.error('the egress proxy sent a malformed report', { line: line.slice(0, 200) })
+      child.kill('SIGKILL')
+      return
+    }
+    if (report.type !== 'applied') {
+      this.#options.onReport(report)
+      return
+    }
+    this.#restartMs = RESTART_MS.first
+    this.#settle(
+      ({ revision }) => revision <= report.revision,
+      (waiting) => waiting.resolve(),
+    )
+  }
+
+  #settle(isMeant: (waiting: Waiting) => boolean, settle: (waiting: Waiting) => void): void {
+    const meant = this.#waiting.filter(isMeant)
+    this.#waiting = this.#waiting.filter((waiting) => !isMeant(waiting))
+    meant.forEach(settle)
+  }
+
+  #onGone(child: ChildProcess, how: string): void {
+    if (this.#child !== child) return
+    this.#child = undefined
+    const error = new SandboxError('unavailable', `the egress proxy is not running: ${how}`)
+    this.#settle(
+      () => true,
+      (waiting) => waiting.reject(error),
+    )
+    if (this.#isClosed) return
+    this.#options.log.error('the egress proxy ended and is started again', { how, afterMs: this.#restartMs })
+    this.#options.onLost()
+    this.#restart = setTimeout(() => this.#start(), this.#restartMs)
+    this.#restart.unref()
+    this.#restartMs = Math.min(this.#restartMs * 2, RESTART_MS.longest)
+  }
+}

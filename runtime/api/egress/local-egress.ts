@@ -1,0 +1,126 @@
+import type { EgressDenied, EgressDestination, EgressGeneration } from '../../../contracts/egress.ts'
+import type { SandboxKind } from '../../../contracts/names.ts'
+import { allowlist } from '../../../policies/agent/egress/allowlist.ts'
+import type { EgressPolicy } from '../../../policies/agent/egress/load.ts'
+import { resolveEgress } from '../../../policies/agent/egress/resolve.ts'
+import { placementOf } from '../../../policies/agent/egress/targets.ts'
+import { bestEffort } from '../../kit/best-effort.ts'
+import type { Log } from '../../kit/log.ts'
+import type { Store } from '../../store/store.ts'
+import { EgressProcess } from './egress-process.ts'
+import type { ReportWriter } from './report-writer.ts'
+
+export interface LocalEgressOptions {
+  readonly store: Pick<Store, 'readRun'>
+  readonly policy: EgressPolicy
+  readonly writer: ReportWriter
+  readonly log: Log
+}
+
+/** A sandbox whose commands may get network access. */
+export interface EgressSandbox {
+  readonly runId: string
+  readonly generation: number
+  readonly kind: SandboxKind
+  readonly socketPath: string
+}
+
+const UNAVAILABLE: EgressDenied = {
+  host: 'all hosts',
+  port: 0,
+  rule: 'proxy-unavailable',
+  reason: 'the egress proxy ended',
+  remedy: 'The service starts it again. Repeat the command.',
+  count: 1,
+}
+
+/** What the sandboxes of this machine may reach, and the process that enforces it. */
+export class LocalEgress {
+  readonly #options: LocalEgressOptions
+  readonly #process: EgressProcess
+  readonly #open = new Map<string, EgressGeneration>()
+  readonly #closing = new Map<string, Promise<void>>()
+  readonly #destinations: Readonly<Record<SandboxKind, readonly EgressDestination[]>>
+  /** Hosts that are reached without the limits of their entry, by class. */
+  readonly #loosened: Readonly<Record<SandboxKind, readonly string[]>>
+  #revision = 0
+
+  constructor(options: LocalEgressOptions) {
+    const { writer, log, policy } = options
+    this.#options = options
+    this.#process = new EgressProcess({
+      log,
+      onReport: ({ runId, ...report }) => writer.write(runId, report),
+      onLost: () => this.#tellLost(),
+    })
+    // A laptop has no names for the placeholders.
+    const egress = resolveEgress(policy, {})
+    const ofClass = (kind: SandboxKind) =>
+      allowlist(egress, kind, 'laptop').filter(isForCommands).map(toDestination)
+    this.#destinations = { agent: ofClass('agent'), command: ofClass('command') }
+    const loosened = (kind: SandboxKind) =>
+      egress.classes[kind]
+        .filter((one) => one.caller === undefined && placementOf(one, 'laptop').kind === 'loosened')
+        .map(({ host }) => host)
+    this.#loosened = { agent: loosened('agent'), command: loosened('command') }
+  }
+
+  /** Opens the network of a sandbox if the settings of its run allow it. Returns the hosts that have lost their limits. */
+  async open({ runId, generation, kind, socketPath }: EgressSandbox): Promise<readonly string[]> {
+    const run = await this.#options.store.readRun(runId)
+    if (!run?.settings.network_enabled) return []
+    const destinations = [...this.#destinations[kind]]
+    this.#open.set(keyOf(runId, generation), { runId, generation, phase: 'work', socketPath, destinations })
+    // A sandbox without a proxy has no network. Its commands are told so.
+    await bestEffort(this.#options.log, 'open the network of a sandbox', () => this.#apply())
+    return this.#loosened[kind]
+  }
+
+  /** Closes all connections of a sandbox, and stores what the proxy has reported about it. */
+  close({ runId, generation }: Pick<EgressSandbox, 'runId' | 'generation'>): Promise<void> {
+    const key = keyOf(runId, generation)
+    // A sandbox that is released is also lost. Both wait for the same end.
+    const closing = this.#closing.get(key) ?? this.#close(key).finally(() => this.#closing.delete(key))
+    this.#closing.set(key, closing)
+    return closing
+  }
+
+  async #close(key: string): Promise<void> {
+    if (!this.#open.delete(key)) return
+    await bestEffort(this.#options.log, 'close the network of a sandbox', () => this.#apply())
+    await this.#options.writer.settled()
+  }
+
+  stop(): Promise<void> {
+    return this.#process.close()
+  }
+
+  #apply(): Promise<void> {
+    this.#revision += 1
+    return this.#process.apply({ revision: this.#revision, generations: [...this.#open.values()] })
+  }
+
+  #tellLost(): void {
+    const { writer } = this.#options
+    for (const { runId, generation } of this.#open.values())
+      writer.write(runId, { type: 'denied', generation, data: UNAVAILABLE })
+  }
+}
+
+const keyOf = (runId: string, generation: number) => `${runId} ${generation}`
+
+const isForCommands = ({ caller }: { caller: string }) => caller === 'any'
+
+const toDestination = ({
+  ports,
+  phases,
+  addresses,
+  methods,
+  ...rest
+}: ReturnType<typeof allowlist>[number]): EgressDestination => ({
+  ...rest,
+  ports: [...ports],
+  phases: [...phases],
+  methods: methods === 'any' ? 'any' : [...methods],
+  ...(addresses && { addresses: [...addresses] }),
+})

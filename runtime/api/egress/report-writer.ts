@@ -1,0 +1,78 @@
+import { randomUUID } from 'node:crypto'
+import type { EgressDenied, EgressReport } from '../../../contracts/egress.ts'
+import type { RunEvent } from '../../../contracts/events.ts'
+import { bestEffort } from '../../kit/best-effort.ts'
+import type { Log } from '../../kit/log.ts'
+import type { RunRow, Store } from '../../store/store.ts'
+import type { AuditTrail } from '../runs/audit-trail.ts'
+
+type Report = Exclude<EgressReport, { type: 'applied' }>
+export type ReportOfRun =
+  | Omit<Extract<Report, { type: 'denied' }>, 'runId'>
+  | Omit<Extract<Report, { type: 'summary' }>, 'runId'>
+
+export interface ReportWriterOptions {
+  readonly store: Pick<Store, 'transaction'>
+  readonly audit: AuditTrail
+  /** Removes the deployment's secrets: a command may put one into the name of a host. */
+  readonly redact: (text: string) => string
+  readonly clock: () => Date
+  readonly log: Log
+}
+
+/** Writes the reports of the egress proxy into the event streams of their runs, and refusals into the audit trail. */
+export class ReportWriter {
+  readonly #options: ReportWriterOptions
+  #writing: Promise<void> = Promise.resolve()
+
+  constructor(options: ReportWriterOptions) {
+    this.#options = options
+  }
+
+  write(runId: string, report: ReportOfRun): void {
+    const { log } = this.#options
+    const write = () =>
+      bestEffort(log, 'store a report of the egress proxy', () => this.#write(runId, report))
+    this.#writing = this.#writing.then(write)
+  }
+
+  /** Resolves when all earlier reports are stored. */
+  settled(): Promise<void> {
+    return this.#writing
+  }
+
+  async #write(runId: string, report: ReportOfRun): Promise<void> {
+    const event = this.#eventOf(report)
+    await this.#options.store.transaction(async (tx) => {
+      const run = await tx.readRun(runId)
+      if (!run || run.endedAt !== undefined) return
+      await tx.appendEvents(runId, [{ event }])
+      if (event.type === 'egress.denied')
+        await this.#options.audit.append(tx, runId, [this.#record(run, event.data)])
+    })
+  }
+
+  #eventOf({ type, data }: ReportOfRun): Extract<RunEvent, { type: `egress.${string}` }> {
+    const { redact } = this.#options
+    if (type === 'denied') {
+      const words = { host: redact(data.host), reason: redact(data.reason), remedy: redact(data.remedy) }
+      return { type: 'egress.denied', data: { ...data, ...words } }
+    }
+    const hosts = data.hosts.map((one) => ({ ...one, host: redact(one.host) }))
+    return { type: 'egress.summary', data: { ...data, hosts } }
+  }
+
+  #record(run: RunRow, { host, port, rule, reason, count }: EgressDenied) {
+    return {
+      kind: 'egress.denied' as const,
+      runId: run.id,
+      callId: `egress_${randomUUID().replaceAll('-', '')}`,
+      actor: `agent:${run.agent.kind}`,
+      tool: 'egress',
+      policyVersion: run.policyVersion,
+      decision: 'deny',
+      reasons: [`${host}:${port}`, `${rule}: ${reason}`, `${count} times`],
+      at: this.#options.clock().toISOString(),
+    }
+  }
+}

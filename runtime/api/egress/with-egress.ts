@@ -1,0 +1,52 @@
+import type { BoundSandbox, ClaimRequest, SandboxProvider, SandboxWarning } from '../../sandboxes/provider.ts'
+import type { LocalEgress } from './local-egress.ts'
+
+/** A provider whose sandboxes reach the network through the egress proxy, from their claim until their release. */
+export function withEgress(provider: SandboxProvider, egress: LocalEgress): SandboxProvider {
+  return {
+    name: provider.name,
+    namespace: provider.namespace,
+    start: () => provider.start(),
+    draft: (claimName) => provider.draft(claimName),
+    claim: async (request) => connected(await provider.claim(request), request, egress),
+    collect: (handle) => provider.collect(handle),
+    async close() {
+      await provider.close()
+      await egress.stop()
+    },
+  }
+}
+
+async function connected(
+  sandbox: BoundSandbox,
+  { runId, generation, kind }: ClaimRequest,
+  egress: LocalEgress,
+): Promise<BoundSandbox> {
+  const socketPath = sandbox.egressSocket
+  if (socketPath === undefined || !sandbox.isolation.enforcesEgress) return sandbox
+  const close = () => egress.close({ runId, generation })
+  void sandbox.lost.then(close)
+  const hosts = await egress.open({ runId, generation, kind, socketPath })
+  return {
+    ...sandbox,
+    warnings: [...sandbox.warnings, ...loosened(hosts, sandbox)],
+    async release(reason) {
+      try {
+        await sandbox.release(reason)
+      } finally {
+        await close()
+      }
+    },
+  }
+}
+
+const loosened = (hosts: readonly string[], { isolation }: BoundSandbox): SandboxWarning[] =>
+  hosts.length === 0
+    ? []
+    : [
+        {
+          category: 'egress-by-name',
+          message: `the egress proxy does not look into TLS, so commands can also send data to hosts that are meant for reading: ${hosts.join(', ')}`,
+          backend: isolation.backend,
+        },
+      ]

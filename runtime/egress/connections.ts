@@ -1,0 +1,107 @@
+import type { Socket } from 'node:net'
+import type { EgressGeneration } from '../../contracts/egress.ts'
+import { decide, type Question, type Refusal, refusalSentence } from './decide.ts'
+import { Ledger, type LedgerOptions, type Refused } from './ledger.ts'
+import type { EgressLimits } from './limits.ts'
+
+/** An open connection of a sandbox: the client's socket and, once dialled, the destination's. */
+export interface OpenConnection {
+  readonly question: Question
+  readonly client: Socket
+  upstream?: Socket
+}
+
+/** The connections of one sandbox, each judged by the newest state. */
+export class Connections {
+  readonly #limits: EgressLimits
+  readonly #ledger: Ledger
+  readonly #open = new Set<OpenConnection>()
+  #generation: EgressGeneration | undefined
+  #phase: EgressGeneration['phase']
+
+  constructor(generation: EgressGeneration, options: Omit<LedgerOptions, 'runId' | 'generation'>) {
+    this.#generation = generation
+    this.#phase = generation.phase
+    this.#limits = options.limits
+    this.#ledger = new Ledger({ ...options, runId: generation.runId, generation: generation.generation })
+  }
+
+  get count(): number {
+    return this.#open.size
+  }
+
+  decide(question: Question) {
+    return decide(this.#generation, question)
+  }
+
+  /** Opens a connection. `end` must be called when it has ended. */
+  begin(question: Question, client: Socket): OpenConnection {
+    const connection: OpenConnection = { question, client }
+    this.#open.add(connection)
+    return connection
+  }
+
+  end(connection: OpenConnection): void {
+    if (!this.#open.delete(connection)) return
+    if (!connection.upstream) return
+    connection.upstream.destroySoon()
+    const { host, port } = connection.question
+    this.#ledger.ended({ host: host.name, port, phase: this.#phase, ...bytesOf(connection) })
+  }
+
+  /** Records a refusal, and returns the sentence for the client. */
+  refuse(refused: Refused): string {
+    this.#ledger.refuse(refused, this.#phase)
+    return refusalSentence(refused.host, refused.port, refused)
+  }
+
+  /** Takes a new state. Closes each connection that it would not open. */
+  judge(generation: EgressGeneration | undefined): void {
+    this.#generation = generation
+    if (generation) this.#phase = generation.phase
+    for (const connection of [...this.#open]) {
+      const decision = decide(generation, connection.question)
+      if (!decision.ok) this.#close(connection, decision.refusal)
+    }
+  }
+
+  /** Closes all connections if the sandbox has used up its bytes, and reports repeated refusals. */
+  meter(): void {
+    this.#ledger.flush()
+    if (!this.isSpent) return
+    for (const connection of [...this.#open]) this.#close(connection, this.spentRefusal)
+  }
+
+  get isSpent(): boolean {
+    let bytes = this.#ledger.bytes
+    for (const connection of this.#open) {
+      const { sentBytes, receivedBytes } = bytesOf(connection)
+      bytes += sentBytes + receivedBytes
+    }
+    return bytes >= this.#limits.bytesPerRun
+  }
+
+  get spentRefusal(): Refusal {
+    const reason = `the sandbox has sent and received ${this.#limits.bytesPerRun} bytes, its limit`
+    return { rule: 'budget', reason, remedy: 'Start a new run.' }
+  }
+
+  /** Ends all connections and reports the sums. */
+  close(): void {
+    this.judge(undefined)
+    this.#ledger.close()
+  }
+
+  #close(connection: OpenConnection, refusal: Refusal): void {
+    const { host, port } = connection.question
+    if (this.#generation) this.refuse({ ...refusal, host: host.name, port })
+    connection.client.destroy()
+    this.end(connection)
+    connection.upstream?.destroy()
+  }
+}
+
+const bytesOf = ({ upstream }: OpenConnection) => ({
+  sentBytes: upstream?.bytesWritten ?? 0,
+  receivedBytes: upstream?.bytesRead ?? 0,
+})

@@ -1,0 +1,123 @@
+import type { EgressCaller, EgressDestination, EgressGeneration, EgressRule } from '../../contracts/egress.ts'
+import type { Target } from './authority.ts'
+
+export interface Question extends Target {
+  readonly caller: EgressCaller
+  /** What travels to the destination. For TLS the proxy sees no method. */
+  readonly protocol: 'tls' | 'http'
+  readonly method?: string | undefined
+}
+
+export interface Refusal {
+  readonly rule: EgressRule
+  /** What is wrong, without the host and port. */
+  readonly reason: string
+  /** What a person can do, with the narrowest rule that would allow it. */
+  readonly remedy: string
+}
+
+export type Decision =
+  | { readonly ok: true; readonly destination: EgressDestination }
+  | { readonly ok: false; readonly refusal: Refusal }
+
+const refuse = (rule: EgressRule, reason: string, remedy: string): Decision => ({
+  ok: false,
+  refusal: { rule, reason, remedy },
+})
+
+/**
+ * Decides whether a caller may connect to a destination. `generation` is the caller's sandbox in the newest state, or
+ * undefined if the state does not list it.
+ */
+export function decide(generation: EgressGeneration | undefined, question: Question): Decision {
+  if (!generation)
+    return refuse('run-ended', 'the sandbox has no network access any more', 'Start a new run.')
+  const named = generation.destinations.filter(({ host }) => matches(host, question))
+  if (named.length === 0)
+    return refuse('not-listed', 'the host is not in the list of destinations of this run', entryFor(question))
+  const faults = named.map((destination) => faultOf(destination, generation, question))
+  const allowed = named[faults.indexOf(undefined)]
+  if (allowed) return { ok: true, destination: allowed }
+  // The entry that passed most checks is the closest to the request.
+  return faults.reduce((closest, fault) => ((fault?.check ?? 0) > (closest?.check ?? 0) ? fault : closest))
+    ?.decision as Decision
+}
+
+type Check = (
+  destination: EgressDestination,
+  generation: EgressGeneration,
+  question: Question,
+) => Decision | undefined
+
+const CHECKS: readonly Check[] = [
+  ({ ports }, _generation, question) =>
+    ports.includes(question.port)
+      ? undefined
+      : refuse(
+          'port',
+          `port ${question.port} of this host is not allowed, only ${ports.join(', ')}`,
+          entryFor(question),
+        ),
+  ({ caller }, _generation, question) =>
+    caller === 'any' || caller === question.caller
+      ? undefined
+      : refuse(
+          'not-listed',
+          'only the agent itself may reach this host, not its commands',
+          entryFor(question),
+        ),
+  ({ phases }, { phase }) =>
+    phases.includes(phase)
+      ? undefined
+      : refuse(
+          'phase',
+          `the host is allowed only in the phase ${phases.join(', ')}`,
+          'Do this during the setup of the run.',
+        ),
+  ({ http }, _generation, question) =>
+    question.protocol === 'tls' || http === 'allow'
+      ? undefined
+      : refuse(
+          'plain-http',
+          'HTTP without TLS is not allowed for this host',
+          'Use https, or add "http: allow" to its entry.',
+        ),
+  ({ methods }, _generation, { method }) =>
+    method === undefined || methods === 'any' || methods.includes(method)
+      ? undefined
+      : refuse(
+          'method',
+          `the method ${method} is not allowed for this host, only ${methods.join(', ')}`,
+          `Add ${method} to the methods of its entry.`,
+        ),
+]
+
+function faultOf(destination: EgressDestination, generation: EgressGeneration, question: Question) {
+  for (const [index, check] of CHECKS.entries()) {
+    const decision = check(destination, generation, question)
+    if (decision) return { check: index, decision }
+  }
+  return undefined
+}
+
+/** A wildcard matches exactly one more label. Addresses match no entry, because entries are names. */
+function matches(pattern: string, { host }: Target): boolean {
+  if (host.kind === 'address') return false
+  if (!pattern.startsWith('*.')) return pattern === host.name
+  const suffix = pattern.slice(1)
+  const label = host.name.slice(0, -suffix.length)
+  return host.name.endsWith(suffix) && label !== '' && !label.includes('.')
+}
+
+/** The narrowest entry that would allow a request. */
+export function entryFor({ host, port, protocol, method }: Question): string {
+  if (host.kind === 'address') return 'Use the name of the host instead of its address.'
+  const mode = method === undefined || method === 'GET' || method === 'HEAD' ? 'read-only' : 'full'
+  const methods = mode === 'full' ? `, methods: [${method}]` : ''
+  const plain = protocol === 'http' ? ', http: allow' : ', splice: allow'
+  return `A person can allow it in the egress file of the service: {host: ${host.name}, ports: [${port}], mode: ${mode}${methods}${plain}, why: ...}.`
+}
+
+/** The sentence for the refused client. */
+export const refusalSentence = (host: string, port: number, { reason, remedy }: Refusal): string =>
+  `Connection to ${host}:${port} refused: ${reason}. ${remedy}`

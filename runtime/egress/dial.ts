@@ -1,0 +1,94 @@
+import { lookup } from 'node:dns/promises'
+import { connect, type Socket } from 'node:net'
+import { networkInterfaces } from 'node:os'
+import type { EgressDestination, EgressRule } from '../../contracts/egress.ts'
+import { deadline } from '../kit/deadline.ts'
+import { errnoOf } from '../kit/errors.ts'
+import { addressFault, singleAddresses } from './addresses.ts'
+import type { Target } from './authority.ts'
+import type { EgressLimits } from './limits.ts'
+
+/** Returns the addresses of a name. */
+export type Resolve = (name: string) => Promise<string[]>
+
+export type Dialled =
+  | { readonly ok: true; readonly socket: Socket }
+  /** The policy forbids the addresses of the host. */
+  | { readonly ok: false; readonly rule: EgressRule; readonly reason: string }
+  /** The network failed. */
+  | { readonly ok: false; readonly rule?: undefined; readonly reason: string }
+
+export interface Dialler {
+  readonly resolve: Resolve
+  readonly limits: EgressLimits
+  /** @default the addresses of this machine's interfaces */
+  readonly ownAddresses?: () => string[]
+}
+
+export const resolveBySystem: Resolve = async (name) =>
+  (await lookup(name, { all: true, order: 'verbatim' })).map(({ address }) => address)
+
+const addressesOfInterfaces = () =>
+  Object.values(networkInterfaces()).flatMap((each) => each?.map(({ address }) => address) ?? [])
+
+const MAX_ADDRESSES = 8
+
+/** Resolves the host, checks every address, and connects to a checked address. */
+export async function dial(
+  dialler: Dialler,
+  target: Target,
+  destination: EgressDestination,
+): Promise<Dialled> {
+  const found = await addressesOf(dialler, target, destination)
+  if (!Array.isArray(found)) return found
+  const own = (dialler.ownAddresses ?? addressesOfInterfaces)()
+  // One forbidden address condemns the name: an honest name has none, and the next answer may have only that one.
+  for (const address of found) {
+    const fault = addressFault({ address, own, allowed: destination.addresses })
+    if (fault)
+      return { ok: false, rule: 'address', reason: `the host has the address ${address}, and ${fault}` }
+  }
+  let failure = 'the host has no address'
+  for (const address of found.slice(0, MAX_ADDRESSES)) {
+    const socket = await connectTo({ address, port: target.port }, dialler.limits.dialMs)
+    if (typeof socket !== 'string') return { ok: true, socket }
+    failure = socket
+  }
+  return { ok: false, reason: failure }
+}
+
+async function addressesOf(
+  { resolve, limits }: Dialler,
+  { host }: Target,
+  { addresses }: EgressDestination,
+): Promise<string[] | Dialled> {
+  const single = addresses && singleAddresses(addresses)
+  if (single) return single
+  try {
+    return await deadline('the look-up', limits.lookupMs, resolve(host.name))
+  } catch (error) {
+    return { ok: false, reason: `the name cannot be resolved (${errnoOf(error) ?? 'no answer in time'})` }
+  }
+}
+
+/** Returns the connection, or why there is none. Only an address is dialled, so nothing is resolved again. */
+function connectTo(
+  { address, port }: { address: string; port: number },
+  ms: number,
+): Promise<Socket | string> {
+  const { promise, resolve } = Promise.withResolvers<Socket | string>()
+  const socket = connect({ host: address, port, allowHalfOpen: true, noDelay: true })
+  const fail = (reason: string) => {
+    socket.destroy()
+    resolve(reason)
+  }
+  const timer = setTimeout(() => fail('the host does not answer'), ms)
+  const onError = (error: Error) => fail(`the connection failed (${errnoOf(error) ?? error.message})`)
+  socket.once('error', onError)
+  socket.once('connect', () => {
+    clearTimeout(timer)
+    socket.off('error', onError)
+    resolve(socket)
+  })
+  return promise.finally(() => clearTimeout(timer))
+}

@@ -1,0 +1,216 @@
+import { chmodSync, rmSync } from 'node:fs'
+import { createServer, type IncomingMessage, type Server, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import { EGRESS_REASON_HEADER, type EgressCaller, type EgressRule } from '../../contracts/egress.ts'
+import { parseAuthority, type Target } from './authority.ts'
+import type { Connections, OpenConnection } from './connections.ts'
+import type { Question, Refusal } from './decide.ts'
+import { type Dialler, dial } from './dial.ts'
+import { PlainHttp } from './plain-http.ts'
+import { PRIVATE_REMEDY, STATUS_OF_RULE } from './refusals.ts'
+import { headersNamed } from './request-headers.ts'
+import { firstBytes, splice } from './splice.ts'
+
+export interface EndpointOptions extends Dialler {
+  readonly socketPath: string
+  readonly caller: EgressCaller
+  readonly connections: Connections
+  /** Whether the whole proxy has room for one more connection. */
+  readonly hasRoom: () => boolean
+}
+
+/** Where one caller reaches the proxy: a Unix socket that speaks the HTTP of proxies. */
+export class Endpoint {
+  readonly #options: EndpointOptions
+  readonly #server: Server
+  readonly #plain: PlainHttp
+  readonly #sockets = new Set<Socket>()
+
+  constructor(options: EndpointOptions) {
+    const { limits } = options
+    this.#options = options
+    this.#plain = new PlainHttp(options)
+    this.#server = createServer({
+      maxHeaderSize: limits.headerBytes,
+      headersTimeout: limits.headerMs,
+      requestTimeout: 0,
+      keepAliveTimeout: limits.headerMs,
+      connectionsCheckingInterval: 1000,
+    })
+    this.#server.maxConnections = limits.connectionsPerRun
+    this.#server.timeout = limits.idleMs
+    this.#server.on('connection', (socket) => this.#track(socket))
+    this.#server.on('connect', (request: IncomingMessage, client: Socket, head: Buffer) => {
+      this.#onConnect(request, client, head).catch(() => client.destroy())
+    })
+    this.#server.on('request', this.#plain.onProxyRequest)
+    this.#server.on('checkContinue', this.#plain.onProxyRequest)
+    this.#server.on('upgrade', this.#plain.onUpgrade)
+    this.#server.on('clientError', (_error: Error, socket: Socket) => this.#onMalformed(socket))
+  }
+
+  async listen(): Promise<void> {
+    const { socketPath } = this.#options
+    rmSync(socketPath, { force: true })
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    this.#server.once('error', reject)
+    this.#server.listen(socketPath, () => resolve())
+    await promise
+    // Commands of a sandbox run as the user of the service.
+    chmodSync(socketPath, 0o600)
+  }
+
+  /** Closes the socket and every connection. */
+  close(): void {
+    this.#server.close()
+    this.#plain.close()
+    for (const socket of this.#sockets) socket.destroy()
+    rmSync(this.#options.socketPath, { force: true })
+  }
+
+  #track(socket: Socket): void {
+    this.#sockets.add(socket)
+    socket.once('close', () => this.#sockets.delete(socket))
+  }
+
+  #onMalformed(socket: Socket): void {
+    const { connections } = this.#options
+    const refusal = malformed('the request is not HTTP/1.1 to a proxy')
+    answer(socket, 400, connections.refuse({ ...refusal, host: 'unknown', port: 0 }))
+  }
+
+  async #onConnect(request: IncomingMessage, client: Socket, head: Buffer): Promise<void> {
+    const { caller, limits } = this.#options
+    client.on('error', () => client.destroy())
+    const parsed = targetOfConnect(request)
+    if (!parsed.ok) {
+      const shown = { ...malformed(parsed.reason), host: shownHost(request.url), port: 0 }
+      answer(client, 400, this.#options.connections.refuse(shown))
+      return
+    }
+    client.setTimeout(limits.idleMs, () => client.destroy())
+    const question: Question = { ...parsed.target, caller, protocol: 'tls' }
+    const refusal = this.#overload() ?? this.#refusalOf(question)
+    if (refusal) this.#refuse(client, question, refusal)
+    else await this.#serve(question, client, head)
+  }
+
+  async #serve(question: Question, client: Socket, head: Buffer): Promise<void> {
+    const { connections, limits } = this.#options
+    const connection = connections.begin(question, client)
+    client.once('close', () => connections.end(connection))
+    const decision = connections.decide(question)
+    if (!decision.ok) return this.#refuse(client, question, decision.refusal)
+    const dialled = await dial(this.#options, question, decision.destination)
+    if (!dialled.ok) return this.#failed(client, question, dialled)
+    connection.upstream = dialled.socket
+    dialled.socket.on('error', () => dialled.socket.destroy())
+    dialled.socket.setTimeout(limits.idleMs, () => dialled.socket.destroy())
+    // The state may have changed since, or the client may be gone.
+    const late = this.#refusalOf(question)
+    if (late) return this.#refuse(client, question, late)
+    if (client.destroyed) {
+      dialled.socket.destroy()
+      return
+    }
+    client.write('HTTP/1.1 200 Connection established\r\n\r\n')
+    await this.#tunnel(connection, dialled.socket, head)
+  }
+
+  async #tunnel(connection: OpenConnection, upstream: Socket, head: Buffer): Promise<void> {
+    const { limits, connections } = this.#options
+    const { client, question } = connection
+    const first = await firstBytes(client, head, limits.handshakeMs)
+    if (!first) {
+      client.destroy()
+      return
+    }
+    if (!first.isTls) {
+      // The connection was opened for TLS. Each request gets its own, after it was judged.
+      connections.end(connection)
+      this.#plain.serve(client, { target: question, bytes: first.bytes })
+      return
+    }
+    upstream.once('close', () => client.destroySoon())
+    const fault = await splice({ client, upstream, host: question.host, limits }, first.bytes)
+    if (!fault) return
+    const remedy = 'Connect with the name of the host, and with TLS that shows this name.'
+    connections.refuse({ ...fault, remedy, host: question.host.name, port: question.port })
+  }
+
+  #refusalOf(question: Question): Refusal | undefined {
+    const decision = this.#options.connections.decide(question)
+    return decision.ok ? undefined : decision.refusal
+  }
+
+  #overload(): Refusal | undefined {
+    const { connections, limits, hasRoom } = this.#options
+    if (connections.isSpent) return connections.spentRefusal
+    if (connections.count < limits.connectionsPerRun && hasRoom()) return undefined
+    const reason = `there are too many open connections; the limit of a sandbox is ${limits.connectionsPerRun}`
+    return { rule: 'too-many-connections', reason, remedy: 'Close some of them and try again.' }
+  }
+
+  #refuse(client: Socket, { host, port }: Target, refusal: Refusal): void {
+    const sentence = this.#options.connections.refuse({ ...refusal, host: host.name, port })
+    answer(client, STATUS_OF_RULE[refusal.rule] ?? 403, sentence)
+  }
+
+  #failed(
+    client: Socket,
+    question: Question,
+    failed: { rule?: EgressRule | undefined; reason: string },
+  ): void {
+    const { host, port } = question
+    if (failed.rule === undefined) {
+      answer(client, 502, `Connection to ${host.name}:${port} failed: ${failed.reason}.`)
+      return
+    }
+    this.#refuse(client, question, { rule: failed.rule, reason: failed.reason, remedy: PRIVATE_REMEDY })
+  }
+}
+
+const malformed = (reason: string): Refusal => ({
+  rule: 'malformed-request',
+  reason,
+  remedy: 'Use the proxy variables of the environment unchanged.',
+})
+
+const shownHost = (url: string | undefined) =>
+  (url ?? 'unknown').replaceAll(/[^\x21-\x7e]/g, '?').slice(0, 253)
+
+/** The target of a CONNECT request. A `Host` header must name the same one. */
+function targetOfConnect(request: IncomingMessage) {
+  const parsed = parseAuthority(request.url ?? '')
+  if (!parsed.ok) return parsed
+  const { 'content-length': length = '0', 'transfer-encoding': encoding } = request.headers
+  if (length !== '0' || encoding !== undefined)
+    return { ok: false, reason: 'CONNECT must have no body' } as const
+  const hosts = headersNamed(request, 'host')
+  const isSame = hosts.every((host) => isSameTarget(host, parsed.target))
+  if (hosts.length > 1 || !isSame)
+    return { ok: false, reason: 'the Host header names another target than the request' } as const
+  return parsed
+}
+
+/** Some clients send `Host` without the port. */
+function isSameTarget(host: string, { host: { name }, port }: Target): boolean {
+  const parsed = parseAuthority(/:\d+$/.test(host) ? host : `${host}:${port}`)
+  return parsed.ok && parsed.target.host.name === name && parsed.target.port === port
+}
+
+/** Answers a client that gets no connection, in a form that clients print and models can act on. */
+function answer(client: Socket, status: number, sentence: string): void {
+  const body = `${sentence}\n`
+  client.end(
+    [
+      `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+      `${EGRESS_REASON_HEADER}: ${sentence.replaceAll(/[^\x20-\x7e]/g, '?')}`,
+      'content-type: text/plain; charset=utf-8',
+      `content-length: ${Buffer.byteLength(body)}`,
+      'connection: close',
+      '',
+      body,
+    ].join('\r\n'),
+  )
+}

@@ -1,0 +1,133 @@
+import type { EgressDenied, EgressReport, EgressSummary } from '../../contracts/egress.ts'
+import type { RunPhase } from '../../contracts/policy.ts'
+import type { Refusal } from './decide.ts'
+import type { EgressLimits } from './limits.ts'
+
+export interface Refused extends Refusal {
+  readonly host: string
+  readonly port: number
+  readonly method?: string | undefined
+}
+
+interface Repeated {
+  refused: Refused
+  count: number
+  reportedAt: number
+}
+
+export interface Traffic {
+  readonly host: string
+  readonly port: number
+  readonly phase: RunPhase
+  readonly sentBytes: number
+  readonly receivedBytes: number
+}
+
+type HostSummary = EgressSummary['hosts'][number]
+type Mutable<T> = { -readonly [K in keyof T]: T[K] }
+
+export interface LedgerOptions {
+  readonly runId: string
+  readonly generation: number
+  readonly limits: EgressLimits
+  readonly report: (report: EgressReport) => void
+  readonly now: () => number
+}
+
+const OTHERS = 'other hosts'
+
+/** Counts the connections and refusals of one sandbox, and reports them. */
+export class Ledger {
+  readonly #options: LedgerOptions
+  readonly #refusals = new Map<string, Repeated>()
+  readonly #hosts = new Map<string, Mutable<HostSummary>>()
+  #omitted = 0
+  #bytes = 0
+
+  constructor(options: LedgerOptions) {
+    this.#options = options
+  }
+
+  /** Bytes of ended connections. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  refuse(refused: Refused, phase: RunPhase): void {
+    const { limits, now } = this.#options
+    this.#count({ ...refused, phase, sentBytes: 0, receivedBytes: 0 }, 'denied')
+    const own = [refused.host, refused.port, refused.method, refused.rule].join(' ')
+    const isKnown = this.#refusals.has(own)
+    const isBeyond = !isKnown && this.#refusals.size >= limits.reportedRefusals
+    const key = isBeyond ? `${OTHERS} ${refused.rule}` : own
+    const repeated = this.#refusals.get(key) ?? {
+      refused: isBeyond ? { ...refused, host: OTHERS, port: 0 } : refused,
+      count: 0,
+      reportedAt: Number.NEGATIVE_INFINITY,
+    }
+    repeated.count += 1
+    this.#refusals.set(key, repeated)
+    if (now() - repeated.reportedAt >= limits.repeatMs) this.#reportRefusal(repeated)
+  }
+
+  ended(traffic: Traffic): void {
+    this.#bytes += traffic.sentBytes + traffic.receivedBytes
+    this.#count(traffic, 'connections')
+  }
+
+  /** Reports repeats that were not reported yet. */
+  flush(): void {
+    const { now, limits } = this.#options
+    for (const repeated of this.#refusals.values())
+      if (repeated.count > 0 && now() - repeated.reportedAt >= limits.repeatMs) this.#reportRefusal(repeated)
+  }
+
+  /** Reports everything that was not reported yet, and the sums per host. */
+  close(): void {
+    const { runId, generation, report } = this.#options
+    for (const repeated of this.#refusals.values()) if (repeated.count > 0) this.#reportRefusal(repeated)
+    const hosts = [...this.#hosts.values()]
+    if (hosts.length === 0) return
+    report({ type: 'summary', runId, generation, data: { hosts, omitted: this.#omitted } })
+  }
+
+  #reportRefusal(repeated: Repeated): void {
+    const { runId, generation, report, now } = this.#options
+    const { host, port, method, rule, reason, remedy } = repeated.refused
+    const data: EgressDenied = {
+      host: host.slice(0, 300),
+      port,
+      ...(method !== undefined && { method: method.slice(0, 32) }),
+      rule,
+      reason: reason.slice(0, 1000),
+      remedy: remedy.slice(0, 1000),
+      count: repeated.count,
+    }
+    repeated.count = 0
+    repeated.reportedAt = now()
+    report({ type: 'denied', runId, generation, data })
+  }
+
+  #count(traffic: Traffic, what: 'connections' | 'denied'): void {
+    const { host, port, phase, sentBytes, receivedBytes } = traffic
+    const key = `${host} ${port} ${phase}`
+    let sum = this.#hosts.get(key)
+    if (!sum && this.#hosts.size >= this.#options.limits.summaryHosts) {
+      this.#omitted += 1
+      return
+    }
+    sum ??= {
+      host: host.slice(0, 300),
+      port,
+      phase,
+      connections: 0,
+      sentBytes: 0,
+      receivedBytes: 0,
+      denied: 0,
+    }
+    this.#hosts.set(key, sum)
+    sum[what] += 1
+    sum.sentBytes += sentBytes
+    sum.receivedBytes += receivedBytes
+  }
+}

@@ -1,0 +1,98 @@
+import type { EgressGeneration, EgressReport, EgressState } from '../../contracts/egress.ts'
+import { messageOf } from '../kit/errors.ts'
+import { Connections } from './connections.ts'
+import { type Dialler, resolveBySystem } from './dial.ts'
+import { Endpoint } from './endpoint.ts'
+import { EGRESS_LIMITS } from './limits.ts'
+
+export interface EgressProxyOptions extends Partial<Dialler> {
+  readonly report: (report: EgressReport) => void
+  readonly now?: () => number
+}
+
+interface Served {
+  readonly connections: Connections
+  readonly endpoint: Endpoint
+}
+
+const UNAVAILABLE = {
+  host: 'all hosts',
+  port: 0,
+  rule: 'proxy-unavailable',
+  remedy: 'Start a new run.',
+} as const
+
+const keyOf = ({ runId, generation }: EgressGeneration) => `${runId} ${generation}`
+
+/** The egress proxy. It allows what the newest state lists, and nothing else. */
+export class EgressProxy {
+  readonly #options: EgressProxyOptions
+  readonly #served = new Map<string, Served>()
+  readonly #meter: NodeJS.Timeout
+
+  constructor(options: EgressProxyOptions) {
+    this.#options = options
+    const { meterMs } = options.limits ?? EGRESS_LIMITS
+    this.#meter = setInterval(() => this.#forEach(({ connections }) => connections.meter()), meterMs)
+    this.#meter.unref()
+  }
+
+  /** Takes a state over. Connections that it does not allow are closed before this returns. */
+  async apply(state: EgressState): Promise<void> {
+    const listed = new Map(state.generations.map((generation) => [keyOf(generation), generation]))
+    for (const [key, served] of this.#served) {
+      const generation = listed.get(key)
+      if (generation) served.connections.judge(generation)
+      else this.#close(key, served)
+    }
+    const added = [...listed].filter(([key]) => !this.#served.has(key))
+    await Promise.all(added.map(([key, generation]) => this.#open(key, generation)))
+    this.#options.report({ type: 'applied', revision: state.revision })
+  }
+
+  close(): void {
+    clearInterval(this.#meter)
+    for (const [key, served] of this.#served) this.#close(key, served)
+  }
+
+  async #open(key: string, generation: EgressGeneration): Promise<void> {
+    const { limits = EGRESS_LIMITS, resolve = resolveBySystem, now = Date.now, report } = this.#options
+    const connections = new Connections(generation, { limits, report, now })
+    const endpoint = new Endpoint({
+      ...this.#options,
+      limits,
+      resolve,
+      socketPath: generation.socketPath,
+      caller: 'commands',
+      connections,
+      hasRoom: () => this.#count() < limits.connections,
+    })
+    this.#served.set(key, { connections, endpoint })
+    try {
+      await endpoint.listen()
+    } catch (error) {
+      // The sandbox may be gone already. The others keep their network.
+      const cause = messageOf(error)
+      connections.refuse({ ...UNAVAILABLE, reason: `the proxy cannot serve this sandbox: ${cause}` })
+      this.#close(key, { connections, endpoint })
+    }
+  }
+
+  #close(key: string, { connections, endpoint }: Served): void {
+    this.#served.delete(key)
+    connections.close()
+    endpoint.close()
+  }
+
+  #count(): number {
+    let count = 0
+    this.#forEach(({ connections }) => {
+      count += connections.count
+    })
+    return count
+  }
+
+  #forEach(visit: (served: Served) => void): void {
+    for (const served of this.#served.values()) visit(served)
+  }
+}

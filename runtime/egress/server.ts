@@ -1,0 +1,34 @@
+import { createInterface } from 'node:readline'
+import { EgressState } from '../../contracts/egress.ts'
+import { messageOf } from '../kit/errors.ts'
+import { EgressProxy } from './proxy.ts'
+
+/**
+ * The process of the egress proxy on a laptop. The service that started it writes one state per line to standard input
+ * and reads one report per line from standard output. The end of standard input ends the process, so the proxy does not
+ * outlive the service.
+ */
+const proxy = new EgressProxy({
+  report: (report) => process.stdout.write(`${JSON.stringify(report)}\n`),
+})
+
+/** A proxy that may have missed a state must not go on with an older one. */
+function fail(error: unknown): never {
+  process.stderr.write(`${messageOf(error)}\n`)
+  proxy.close()
+  return process.exit(1)
+}
+
+process.stdout.on('error', fail)
+// Ctrl-C reaches every process of the terminal, but only the service decides when the proxy ends.
+process.on('SIGINT', () => undefined)
+
+let applying = Promise.resolve()
+const lines = createInterface({ input: process.stdin })
+lines.on('line', (line) => {
+  applying = applying.then(() => proxy.apply(EgressState.parse(JSON.parse(line)))).catch(fail)
+})
+lines.on('close', () => {
+  proxy.close()
+  process.exit(0)
+})

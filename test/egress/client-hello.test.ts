@@ -1,0 +1,98 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { isRetryRequest, readClientHello } from '../../runtime/egress/client-hello.ts'
+import { clientHello, fragmented, helloMessage, record, serverHello, serverName } from './hello.ts'
+
+const MAX = 16_384
+const read = (bytes: Buffer) => readClientHello(bytes, MAX)
+const NAME = 'a.example.com'
+
+describe('a ClientHello', () => {
+  it('is read with its server name and length', () => {
+    const bytes = clientHello(NAME)
+
+    expect(read(bytes)).toEqual({ kind: 'hello', serverName: NAME, length: bytes.length })
+    expect(read(Buffer.concat([bytes, Buffer.from('more')]))).toMatchObject({ length: bytes.length })
+  })
+
+  it.each([1, 2, 3, 7, 50])('is read if it is split into records of %i bytes', (size) => {
+    const bytes = fragmented(helloMessage([serverName(NAME)]), size)
+
+    expect(read(bytes)).toEqual({ kind: 'hello', serverName: NAME, length: bytes.length })
+  })
+
+  it('needs more bytes until it is complete', () => {
+    const bytes = fragmented(helloMessage([serverName(NAME)]), 20)
+
+    for (let length = 0; length < bytes.length; length++)
+      expect(read(bytes.subarray(0, length))).toEqual({ kind: 'more' })
+  })
+
+  it.each([
+    ['no server name', record(helloMessage([])), 'no-server-name'],
+    ['an encrypted one', record(helloMessage([serverName(NAME), [0xfe0d, [0]]])), 'encrypted-client-hello'],
+    [
+      'an encrypted one of an earlier draft',
+      record(helloMessage([[0xffce, [0]], serverName(NAME)])),
+      'encrypted-client-hello',
+    ],
+    ['two names', record(helloMessage([serverName(NAME, 'b.example.com')])), 'client-hello'],
+    [
+      'two extensions with a name',
+      record(helloMessage([serverName(NAME), serverName('b.example.com')])),
+      'client-hello',
+    ],
+    ['an empty list of names', record(helloMessage([[0, [0, 0]]])), 'client-hello'],
+    [
+      'another message in its record',
+      record(Buffer.concat([helloMessage([serverName(NAME)]), helloMessage([])])),
+      'client-hello',
+    ],
+    [
+      'an empty record before it',
+      Buffer.concat([record(Buffer.alloc(0)), clientHello(NAME)]),
+      'client-hello',
+    ],
+    [
+      'an alert in the middle',
+      Buffer.concat([
+        record(helloMessage([serverName(NAME)]).subarray(0, 9)),
+        record(Buffer.from([1, 0]), 21),
+      ]),
+      'client-hello',
+    ],
+    ['a length above the limit', record(Buffer.from([1, 0, 0x80, 0])), 'client-hello'],
+    ['a field beyond its end', record(Buffer.from([1, 0, 0, 4, 3, 3, 0, 0])), 'client-hello'],
+    ['another first message', record(Buffer.from([2, 0, 0, 0])), 'client-hello'],
+    ['SSL 2', Buffer.from([22, 2, 0, 0, 5, 1, 2, 3, 4, 5]), 'client-hello'],
+  ])('is refused with %s', (_what, bytes, fault) => {
+    expect(read(bytes)).toMatchObject({ kind: 'refused', fault })
+  })
+
+  it('is refused if it never ends', () => {
+    const header = Buffer.from([1, 0, 0x3f, 0])
+    const bytes = Buffer.concat([header, Buffer.alloc(0x3f00)])
+
+    expect(read(fragmented(bytes, 1).subarray(0, 40_000)).kind).toBe('refused')
+  })
+
+  it('never throws, and needs no bytes after the limit', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 400 }), fc.boolean(), (content, isRecord) => {
+        const bytes = Buffer.from(content)
+        expect(['more', 'hello', 'refused']).toContain(read(isRecord ? record(bytes) : bytes).kind)
+      }),
+      { numRuns: 3000 },
+    )
+    expect(read(Buffer.alloc(3 * MAX, 22)).kind).not.toBe('more')
+  })
+})
+
+describe('the answer of a server', () => {
+  it('asks for a second ClientHello only if it is a HelloRetryRequest', () => {
+    expect(isRetryRequest(serverHello('retry'))).toBe(true)
+    expect(isRetryRequest(serverHello('other'))).toBe(false)
+    expect(isRetryRequest(record(Buffer.from([2, 40]), 21))).toBe(false)
+    expect(isRetryRequest(serverHello('retry').subarray(0, 30))).toBeUndefined()
+  })
+})

@@ -1,0 +1,91 @@
+import { describe, expect, it } from 'vitest'
+import type { EgressDestination, EgressGeneration } from '../../contracts/egress.ts'
+import { parseAuthority } from '../../runtime/egress/authority.ts'
+import { decide, type Question } from '../../runtime/egress/decide.ts'
+
+const ENTRY: EgressDestination = {
+  host: 'a.example.com',
+  ports: [443],
+  methods: 'any',
+  phases: ['setup', 'work'],
+  caller: 'any',
+}
+const generation = (...destinations: Partial<EgressDestination>[]): EgressGeneration => ({
+  runId: 'run',
+  generation: 1,
+  phase: 'work',
+  socketPath: '/socket',
+  destinations: destinations.map((one) => ({ ...ENTRY, ...one })),
+})
+function question(target: string, more: Partial<Question> = {}): Question {
+  const parsed = parseAuthority(target)
+  if (!parsed.ok) throw new Error(parsed.reason)
+  return { ...parsed.target, caller: 'commands', protocol: 'tls', ...more }
+}
+const ruleOf = (state: EgressGeneration | undefined, asked: Question) => {
+  const decision = decide(state, asked)
+  return decision.ok ? 'allowed' : decision.refusal.rule
+}
+
+describe('a connection', () => {
+  it('is allowed to a listed host and port', () => {
+    expect(ruleOf(generation({}), question('A.Example.com.:443'))).toBe('allowed')
+  })
+
+  it.each<[string, Partial<EgressDestination>, string, Partial<Question>]>([
+    ['not-listed', {}, 'b.example.com:443', {}],
+    ['not-listed', {}, 'x.a.example.com:443', {}],
+    ['not-listed', {}, '93.184.216.34:443', {}],
+    ['not-listed', { caller: 'agent-host' }, 'a.example.com:443', {}],
+    ['port', {}, 'a.example.com:8443', {}],
+    ['phase', { phases: ['setup'] }, 'a.example.com:443', {}],
+    ['plain-http', {}, 'a.example.com:443', { protocol: 'http', method: 'GET' }],
+    [
+      'method',
+      { http: 'allow', methods: ['GET'] },
+      'a.example.com:443',
+      { protocol: 'http', method: 'POST' },
+    ],
+    [
+      'allowed',
+      { http: 'allow', methods: ['GET'] },
+      'a.example.com:443',
+      { protocol: 'http', method: 'GET' },
+    ],
+    ['allowed', { caller: 'agent-host' }, 'a.example.com:443', { caller: 'agent-host' }],
+  ])('is judged as %s: entry %j, %s', (rule, entry, ...asked) => {
+    const [target, more] = asked
+    expect(ruleOf(generation(entry), question(target, more))).toBe(rule)
+  })
+
+  it.each([
+    ['x.example.com:443', 'allowed'],
+    ['x.y.example.com:443', 'not-listed'],
+    ['example.com:443', 'not-listed'],
+    ['xexample.com:443', 'not-listed'],
+  ])('with a wildcard for one label: %s is %s', (target, rule) => {
+    expect(ruleOf(generation({ host: '*.example.com' }), question(target))).toBe(rule)
+  })
+
+  it('is refused if the newest state does not list the sandbox', () => {
+    expect(ruleOf(undefined, question('a.example.com:443'))).toBe('run-ended')
+  })
+
+  it('is refused with the narrowest entry that would allow it', () => {
+    const decision = decide(
+      generation({}),
+      question('b.example.com:8443', { protocol: 'http', method: 'POST' }),
+    )
+
+    expect(decision).toMatchObject({ ok: false })
+    expect(decision.ok || decision.refusal.remedy).toContain(
+      '{host: b.example.com, ports: [8443], mode: full, methods: [POST], http: allow, why: ...}',
+    )
+  })
+
+  it('is refused with the reason of the entry that is closest', () => {
+    const state = generation({ ports: [80] }, { phases: ['setup'] })
+
+    expect(ruleOf(state, question('a.example.com:443'))).toBe('phase')
+  })
+})

@@ -1,0 +1,66 @@
+import { expect, it } from 'vitest'
+import type { EgressReport } from '../../contracts/egress.ts'
+import { Ledger } from '../../runtime/egress/ledger.ts'
+import { EGRESS_LIMITS } from '../../runtime/egress/limits.ts'
+
+function rig(limits = {}) {
+  const reports: EgressReport[] = []
+  const clock = { now: 0 }
+  const ledger = new Ledger({
+    runId: 'run',
+    generation: 1,
+    limits: { ...EGRESS_LIMITS, ...limits },
+    report: (report) => reports.push(report),
+    now: () => clock.now,
+  })
+  const refuse = (host: string) =>
+    ledger.refuse({ host, port: 443, rule: 'not-listed', reason: 'r', remedy: 'm' }, 'work')
+  const told = () =>
+    reports.flatMap((report) =>
+      report.type === 'denied' ? [`${report.data.host} ${report.data.count}`] : [],
+    )
+  return { ledger, reports, clock, refuse, told }
+}
+
+it('reports the first refusal at once, and repeats with their number', () => {
+  const { ledger, clock, refuse, told } = rig()
+  refuse('a')
+  for (let index = 0; index < 1000; index++) refuse('a')
+  expect(told()).toEqual(['a 1'])
+
+  ledger.flush()
+  expect(told()).toEqual(['a 1'])
+
+  clock.now += EGRESS_LIMITS.repeatMs
+  ledger.flush()
+  expect(told()).toEqual(['a 1', 'a 1000'])
+})
+
+it('counts refusals of ever new hosts together', () => {
+  const { ledger, refuse, told } = rig({ reportedRefusals: 3 })
+  for (let index = 0; index < 100; index++) refuse(`host-${index}`)
+  ledger.close()
+
+  expect(told()).toEqual(['host-0 1', 'host-1 1', 'host-2 1', 'other hosts 1', 'other hosts 96'])
+})
+
+it('reports the sums per host at the end, for a bounded number of hosts', () => {
+  const { ledger, reports, refuse } = rig({ summaryHosts: 2 })
+  const traffic = { host: 'a', port: 443, phase: 'work', sentBytes: 10, receivedBytes: 20 } as const
+  ledger.ended(traffic)
+  ledger.ended(traffic)
+  refuse('b')
+  refuse('c')
+  ledger.close()
+
+  expect(reports.at(-1)).toMatchObject({
+    type: 'summary',
+    data: {
+      hosts: [
+        { host: 'a', connections: 2, sentBytes: 20, receivedBytes: 40, denied: 0 },
+        { host: 'b', connections: 0, denied: 1 },
+      ],
+      omitted: 1,
+    },
+  })
+})

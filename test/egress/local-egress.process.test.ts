@@ -1,0 +1,144 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { LocalEgress } from '../../runtime/api/egress/local-egress.ts'
+import type { ReportOfRun, ReportWriter } from '../../runtime/api/egress/report-writer.ts'
+import { silentLog } from '../../runtime/kit/log.ts'
+import type { RunRow } from '../../runtime/store/store.ts'
+import { until } from '../helpers/until.ts'
+import { exchange, HOST } from './proxy-rig.ts'
+
+const POLICY = `apiVersion: agentweaver.io/v1
+kind: EgressPolicy
+name: test
+classes:
+  agent:
+    - { host: ${HOST}, ports: [443], mode: full, why: a host for commands of an agent }
+    - { host: pypi.org, ports: [443], mode: read-only, splice: allow, why: a host without its limit }
+    - { host: api.github.com, ports: [443], mode: full, caller: agent-host, why: a host for the agent only }
+  command: []
+`
+
+function rig({ networkEnabled = true } = {}) {
+  const folder = mkdtempSync(join(tmpdir(), 'aw-local-egress-'))
+  const told: (ReportOfRun & { runId: string })[] = []
+  const writer = {
+    write: (runId: string, report: ReportOfRun) => told.push({ ...report, runId }),
+    settled: async () => undefined,
+  } as unknown as ReportWriter
+  const store = { readRun: async () => ({ settings: { network_enabled: networkEnabled } }) as RunRow }
+  const egress = new LocalEgress({ store, policy: loadEgressPolicy(POLICY), writer, log: silentLog })
+  onTestFinished(async () => {
+    await egress.stop()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  const sandbox = (runId: string, kind: 'agent' | 'command' = 'agent') => ({
+    runId,
+    generation: 1,
+    kind,
+    socketPath: join(folder, runId),
+  })
+  const rules = () => told.flatMap((report) => (report.type === 'denied' ? [report.data.rule] : []))
+  return { egress, sandbox, told, rules, folder }
+}
+
+const CONNECT_OTHER = 'CONNECT other.agentweaver-test.com:443 HTTP/1.1\r\n\r\n'
+
+/** The proxies that this process has started, by their command lines. */
+const proxies = () =>
+  readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((pid) => {
+      try {
+        const isOwn =
+          readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ')[1] === String(process.pid)
+        return isOwn && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('/egress/server.ts')
+      } catch {
+        return false
+      }
+    })
+
+it('starts the proxy on first need, and reports refusals to their run', async () => {
+  const { egress, sandbox, told } = rig()
+  expect(proxies()).toEqual([])
+
+  const loosened = await egress.open(sandbox('one'))
+  await egress.open(sandbox('two', 'command'))
+  const answer = await exchange(sandbox('one').socketPath, CONNECT_OTHER)
+  const ofAgent = await exchange(sandbox('one').socketPath, 'CONNECT api.github.com:443 HTTP/1.1\r\n\r\n')
+  const ofCommand = await exchange(sandbox('two').socketPath, `CONNECT ${HOST}:443 HTTP/1.1\r\n\r\n`)
+  await egress.close(sandbox('one'))
+
+  expect(loosened).toEqual(['pypi.org'])
+  expect(proxies()).toHaveLength(1)
+  expect([answer, ofAgent, ofCommand].map((text) => text.slice(0, 12))).toEqual(
+    new Array(3).fill('HTTP/1.1 403'),
+  )
+  expect(told.map(({ runId, type }) => `${runId} ${type}`)).toEqual([
+    ...['one denied', 'one denied', 'two denied', 'one summary'],
+  ])
+})
+
+it('opens nothing for a run without network access', async () => {
+  const { egress, sandbox } = rig({ networkEnabled: false })
+
+  expect(await egress.open(sandbox('one'))).toEqual([])
+  expect(proxies()).toEqual([])
+})
+
+it('serves the other sandboxes if one of them is gone', async () => {
+  const { egress, sandbox, told } = rig()
+  await egress.open(sandbox('one'))
+  const [before] = proxies()
+
+  await egress.open({ ...sandbox('gone'), socketPath: '/nonexistent/socket' })
+  const answer = await exchange(sandbox('one').socketPath, CONNECT_OTHER)
+
+  expect(answer).toMatch(/^HTTP\/1\.1 403 /)
+  expect(proxies()).toEqual([before])
+  expect(told[0]).toMatchObject({ runId: 'gone', data: { rule: 'proxy-unavailable' } })
+})
+
+it('has stored everything when each of two callers that close a sandbox continues', async () => {
+  const { egress, sandbox, told } = rig()
+  await egress.open(sandbox('one'))
+  await exchange(sandbox('one').socketPath, CONNECT_OTHER)
+
+  const first = egress.close(sandbox('one'))
+  await egress.close(sandbox('one'))
+
+  expect(told.map(({ type }) => type)).toEqual(['denied', 'summary'])
+  await first
+})
+
+it('starts a proxy that was killed again, and tells the runs', async () => {
+  const { egress, sandbox, rules } = rig()
+  const { socketPath } = sandbox('one')
+  await egress.open(sandbox('one'))
+  const [before = ''] = proxies()
+
+  process.kill(Number(before), 'SIGKILL')
+  await until('the run is told', () => rules().includes('proxy-unavailable'))
+  await until('there is another proxy', () => proxies().some((pid) => pid !== before))
+  await until('it serves the sandbox', () =>
+    exchange(socketPath, CONNECT_OTHER).then(
+      (text) => text.startsWith('HTTP/1.1 403'),
+      () => false,
+    ),
+  )
+})
+
+it('ends the proxy with the service', async () => {
+  const { egress, sandbox } = rig()
+  await egress.open(sandbox('one'))
+  const socket = connect(sandbox('one').socketPath)
+  socket.on('error', () => undefined)
+  const [pid = ''] = proxies()
+
+  await egress.stop()
+
+  expect(proxies()).not.toContain(pid)
+})

@@ -1,0 +1,92 @@
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { createTestAuthority } from '../fakes/test-authority.ts'
+import { alice, aRun, dataOf, follow, shell, startService } from './service-rig.ts'
+
+const HOST = 'registry.agentweaver-test.com'
+
+/** A service whose egress list has one host of this machine. */
+async function aPlace(ceiling: string) {
+  const folder = mkdtempSync(join(tmpdir(), 'aw-run-egress-'))
+  const authority = createTestAuthority()
+  const server = createServer(authority.serverFor(HOST), (_request, response) =>
+    response.end('from the registry'),
+  )
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const entry = `{ host: ${HOST}, ports: [${port}], mode: full, addresses: [127.0.0.1], why: a registry of the test }`
+  const files = {
+    'egress.yaml': `apiVersion: agentweaver.io/v1\nkind: EgressPolicy\nname: test\nclasses:\n  agent: [${entry}]\n  command: []\n`,
+    'ceiling.yml': ceiling,
+  }
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
+  const started = await startService({
+    AGENTWEAVER_EGRESS_FILE: join(folder, 'egress.yaml'),
+    AGENTWEAVER_CEILING_FILE: join(folder, 'ceiling.yml'),
+    AGENTWEAVER_LOCAL_WARM: '0',
+  })
+  onTestFinished(async () => {
+    await started.close()
+    server.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  const run = async (command: string, policy = {}) => {
+    const path = started.aWorkspace()
+    writeFileSync(join(path, 'ca.crt'), authority.certificate)
+    const { id } = await started.service.startRun(alice, { ...aRun(path, [shell(command)]), policy })
+    return { id, events: await follow(started.service, id) }
+  }
+  return { ...started, run, url: `https://${HOST}:${port}/` }
+}
+
+it('gives the commands of a run the listed hosts, and shows what was refused', async () => {
+  const { run, url, store } = await aPlace('network_enabled: true\n')
+
+  const { id, events } = await run(
+    `curl -sS --cacert ca.crt ${url}; curl -s https://evil.agentweaver-test.com/; true`,
+    {
+      network_enabled: true,
+    },
+  )
+
+  const [result] = dataOf(events, 'tool.result')
+  expect(JSON.stringify(result)).toContain('from the registry')
+  expect(JSON.stringify(result)).toContain('agentweaver: Connection to evil.agentweaver-test.com:443 refused')
+  expect(dataOf(events, 'egress.denied')).toMatchObject([
+    { host: 'evil.agentweaver-test.com', rule: 'not-listed' },
+  ])
+  expect(dataOf(events, 'egress.summary')).toMatchObject([
+    { hosts: [{ host: HOST, connections: 1 }, { denied: 1 }] },
+  ])
+  expect(events.at(-1)?.event.type).toBe('done')
+  expect(dataOf(events, 'sandbox.warning').map(({ category }) => category)).not.toContain(
+    'network-unrestricted',
+  )
+  const { items } = await store.readAudit({ runId: id, limit: 100 })
+  expect(items.map(({ record }) => JSON.parse(record))).toContainEqual(
+    expect.objectContaining({ kind: 'egress.denied', decision: 'deny', tool: 'egress' }),
+  )
+})
+
+it('gives no network to a run that asks for none', async () => {
+  const { run, url } = await aPlace('network_enabled: true\n')
+
+  const { events } = await run(`env | grep -ci proxy; curl -sS --cacert ca.crt ${url}; true`, {
+    network_enabled: false,
+  })
+
+  expect(JSON.stringify(dataOf(events, 'tool.result'))).toContain('Could not resolve host')
+  expect(dataOf(events, 'egress.summary')).toEqual([])
+})
+
+it('rejects a run that asks for the network, if the ceiling does not allow it', async () => {
+  const { run } = await aPlace('network_enabled: false\n')
+
+  await expect(run('true', { network_enabled: true })).rejects.toThrow('AGENTWEAVER_CEILING_FILE')
+})
