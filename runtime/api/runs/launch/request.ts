@@ -1,3 +1,4 @@
+import { SandboxError } from '../../../kit/errors.ts'
 import type { RunRow, Transaction } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import { requireHeld } from '../held-run.ts'
@@ -40,6 +41,8 @@ export async function requestAgain(deps: RunDeps, run: RunRow): Promise<Requeste
     const current = requireHeld(run, await tx.readRun(run.id))
     // An earlier attempt was committed, and its answer was lost.
     if (attempts > 1 && current.state === 'starting' && current.generation === generation) return
+    if (current.generation !== run.generation)
+      throw new SandboxError('conflict', `the run ${run.id} has another sandbox already`)
     await transition(tx, current, { event: { kind: 'launch_repeated' }, facts: { generation } })
     await storeRequest(tx, deps, { runId: run.id, request })
   })
