@@ -1,6 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 import { backfillCalls } from './backfill-calls.ts'
+import { createBlobs, createCheckpoints } from './create-blobs.ts'
 import type { Engine } from './engine.ts'
+import { QUEUE_MIGRATION } from './queue-migration.ts'
 import type { Tables } from './schema.ts'
 
 export interface Migration {
@@ -170,29 +172,6 @@ async function createAudit(db: Kysely<Tables>, ddl: Engine['ddl']): Promise<void
   await db.schema.createIndex('audit_by_time').on('audit').columns(['at']).execute()
 }
 
-async function createBlobs(db: Kysely<Tables>, ddl: Engine['ddl']): Promise<void> {
-  await db.schema
-    .createTable('blobs')
-    .addColumn('id', 'text', (c) => c.primaryKey())
-    .addColumn('run_id', 'text', (c) => c.notNull().references('runs.id'))
-    .addColumn('name', 'text', (c) => c.notNull())
-    .addColumn('state', 'text', (c) => c.notNull())
-    .addColumn('sha256', 'text', (c) => c.notNull())
-    .addColumn('bytes', 'bigint', (c) => c.notNull())
-    .addColumn('touched_ms', 'bigint', (c) => c.notNull())
-    .execute()
-  await sql`create unique index blobs_current on blobs (run_id, name) where state = 'complete'`.execute(db)
-  await db.schema.createIndex('blobs_by_run').on('blobs').columns(['run_id', 'name', 'state']).execute()
-  await db.schema.createIndex('blobs_by_touch').on('blobs').columns(['state', 'touched_ms']).execute()
-  await db.schema
-    .createTable('blob_chunks')
-    .addColumn('blob_id', 'text', (c) => c.notNull().references('blobs.id').onDelete('cascade'))
-    .addColumn('ordinal', 'integer', (c) => c.notNull())
-    .addColumn('data', sql.raw(ddl.bytes), (c) => c.notNull())
-    .addPrimaryKeyConstraint('blob_chunks_key', ['blob_id', 'ordinal'])
-    .execute()
-}
-
 async function createService(db: Kysely<Tables>): Promise<void> {
   await db.schema
     .createTable('api_keys')
@@ -226,6 +205,9 @@ async function createService(db: Kysely<Tables>): Promise<void> {
     .addColumn('expires_ms', 'bigint', (c) => c.notNull())
     .execute()
 }
+
+const addSource: Migration['up'] = (db) =>
+  db.schema.alterTable('runs').addColumn('source_json', 'text').execute()
 
 /** Forward only. A migration that was released is never changed: a new one is added. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -395,4 +377,11 @@ export const MIGRATIONS: readonly Migration[] = [
       await sql`create index turns_by_state on turns (run_id, state, ordinal)`.execute(db)
     },
   },
+  {
+    version: 13,
+    name: 'checkpoints whose parts are contents with a digest',
+    up: createCheckpoints,
+  },
+  { version: 14, ...QUEUE_MIGRATION },
+  { version: 15, name: 'the run from whose checkpoint a run began', up: addSource },
 ]

@@ -1,18 +1,25 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { RunEnvelope } from '../../contracts/events.ts'
+import type { Log } from '../kit/log.ts'
+import { present } from './codec.ts'
 import type { Engine, WriteScope } from './engine.ts'
 import type { EventListeners } from './event-listeners.ts'
 import { transactionOver } from './sql-transaction.ts'
+import { blobFiles } from './sqlite/blob-files.ts'
 import type { Store } from './store.ts'
 import { countApiKeys, readApiKey } from './tables/api-keys.ts'
 import { listApprovals, listExpiredApprovals } from './tables/approvals.ts'
 import { auditReads } from './tables/audit.ts'
 import { deleteBlobs, readBlob, writeBlob } from './tables/blobs.ts'
 import { listReleasedCalls } from './tables/calls.ts'
+import { deleteOldCheckpoints, readCheckpoint } from './tables/checkpoints.ts'
 import { listClaims } from './tables/claims.ts'
+import { blobChunks } from './tables/content-chunks.ts'
+import { readContent, sweepContents, writeContent } from './tables/contents.ts'
 import { readEvents } from './tables/events.ts'
-import { readIdempotencyKey, writeIdempotencyKey } from './tables/idempotency.ts'
+import { deleteOldKeys, readIdempotencyKey, writeIdempotencyKey } from './tables/idempotency.ts'
 import { acquireLease, releaseLease } from './tables/leases.ts'
+import { listOverdueInQueue, viewQueue } from './tables/queue.ts'
 import { countRuns, listAbandonedRuns, listRuns, readRun } from './tables/runs.ts'
 import { readSetting, writeSetting } from './tables/settings.ts'
 import {
@@ -26,18 +33,29 @@ import {
 const READINESS = { name: 'readiness', holder: 'every process', ttlMs: 0 }
 
 /** The store over a migrated engine. */
-export function createSqlStore(engine: Engine, listeners: EventListeners): Store {
+export function createSqlStore(
+  engine: Engine,
+  listeners: EventListeners,
+  { log, blobFolder }: { readonly log: Log; readonly blobFolder?: string },
+): Store {
   const reading = { db: engine.reader, engine }
   const write = createWriter(engine, listeners)
+  const blobs = blobFolder === undefined ? blobChunks(reading, write) : blobFiles(blobFolder)
 
   return {
     engine: engine.kind,
     transaction: (work) => write((scope) => work(transactionOver(scope))),
 
     readRun: (id) => readRun(reading, id),
-    listRuns: (filter) => listRuns(reading, filter),
+    listRuns: async (filter) => {
+      const { damaged, ...page } = await listRuns(reading, filter)
+      for (const { id, error } of damaged) log.error('a run cannot be read', { runId: id, error })
+      return page
+    },
     countRuns: (filter) => countRuns(reading, filter),
     listAbandonedRuns: (states, limit) => listAbandonedRuns(reading, states, limit),
+    listOverdueInQueue: (query) => listOverdueInQueue(reading, query),
+    viewQueue: (query) => viewQueue(reading, query),
     readEvents: (runId, after, limit) => readEvents(reading, runId, { after, limit }),
     onEvents: (runId, listener) => listeners.add(runId, listener),
     listApprovals: (runId, filter) => listApprovals(reading, runId, filter),
@@ -48,6 +66,15 @@ export function createSqlStore(engine: Engine, listeners: EventListeners): Store
     writeBlob: (blob, chunks) => writeBlob(write, blob, chunks),
     readBlob: (runId, name) => readBlob(reading, runId, name),
     deleteBlobs: (runId) => write((scope) => deleteBlobs(scope, runId)),
+    writeContent: (content, chunks) => writeContent({ write, blobs }, content, chunks),
+    readContent: (owner, sha256, range) =>
+      readContent(reading, blobs, { owner, sha256, ...present({ range }) }),
+    readCheckpoint: (runId) => readCheckpoint(reading, runId),
+    sweep: async ({ endedBefore, now, limit }) => {
+      const checkpoints = await write((scope) => deleteOldCheckpoints(scope, endedBefore, limit))
+      const keys = await write((scope) => deleteOldKeys(scope, now))
+      return checkpoints + keys + (await sweepContents(reading, { write, blobs }, limit))
+    },
 
     readApiKey: (hash) => readApiKey(reading, hash),
     countApiKeys: () => countApiKeys(reading),

@@ -269,7 +269,9 @@ it('waits as before if it cannot be saved', async () => {
   const { id } = await service.startRun(alice, aRun(aWorkspace(), STEPS))
   await until('the run waits', () => isIn(service, id, 'waiting'))
   const database = new DatabaseSync(config.store.kind === 'sqlite' ? config.store.file : '')
-  database.exec("create trigger full before insert on blobs begin select raise(abort, 'no space left'); end")
+  database.exec(
+    "create trigger full before insert on contents begin select raise(abort, 'no space left'); end",
+  )
 
   await expect(service.suspend(alice, id)).rejects.toThrow()
   database.exec('drop trigger full')

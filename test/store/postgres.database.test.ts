@@ -31,6 +31,7 @@ const postgres: StoreUnderTest = {
     const [row] = await query(location, `select count(*) as count from ${table}`)
     return Number(row?.['count'])
   },
+  execute: async (location, statement) => void (await query(location, statement)),
 }
 
 if ('unavailable' in offer) {
@@ -107,6 +108,17 @@ if ('unavailable' in offer) {
       await query(location, `select pg_notify('agentweaver_events', 'there run_1')`)
       await until('it was heard', () => looks.includes('run_1'))
       await listener.close()
+    })
+
+    it('closes although its connections are silent', async () => {
+      const location = await postgres.freshLocation()
+      await using proxy = await proxyTo(urlOf(location))
+      const store = await openAt({ kind: 'postgres', url: proxy.url })
+      await connectedListeners(location, 1)
+
+      proxy.freezeCurrent()
+
+      await store.close()
     })
 
     it('leaves no connection behind when it is closed', async () => {

@@ -10,6 +10,8 @@ export interface StoreUnderTest {
   freshLocation(): Promise<StoreLocation>
   /** Rows of a table, counted past the store. */
   count(location: StoreLocation, table: string): Promise<number>
+  /** Changes rows past the store. */
+  execute(location: StoreLocation, sql: string): Promise<void>
 }
 
 export const openAt = (location: StoreLocation) => openStore(location, { log: silentLog })

@@ -1,9 +1,11 @@
 import { describe } from 'vitest'
 import { testAudit } from './audit.suite.ts'
 import { testBlobs } from './blobs.suite.ts'
+import { testContents } from './contents.suite.ts'
 import { testEvents } from './events.suite.ts'
 import { testHolders } from './holders.suite.ts'
 import { testProcesses } from './processes.suite.ts'
+import { testQueue } from './queue.suite.ts'
 import { testRuns } from './runs.suite.ts'
 import { testService } from './service.suite.ts'
 import type { StoreUnderTest } from './store-under-test.ts'
@@ -20,7 +22,9 @@ export function testStore(engine: StoreUnderTest): void {
     testTrustedFolders(engine)
     testAudit(engine)
     testBlobs(engine)
+    testContents(engine)
     testProcesses(engine)
     testHolders(engine)
+    testQueue(engine)
   })
 }

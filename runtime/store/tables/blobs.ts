@@ -151,24 +151,6 @@ async function* readChunks(
   }
 }
 
-/** Puts the complete `next-` blob of a run in the place of its blob `name`. */
-export async function promoteBlob({ db }: Scope, runId: string, name: string): Promise<void> {
-  await db
-    .deleteFrom('blobs')
-    .where('run_id', '=', runId)
-    .where('name', '=', name)
-    .where('state', '=', 'complete')
-    .execute()
-  const { numUpdatedRows } = await db
-    .updateTable('blobs')
-    .set({ name })
-    .where('run_id', '=', runId)
-    .where('name', '=', `next-${name}`)
-    .where('state', '=', 'complete')
-    .executeTakeFirstOrThrow()
-  if (numUpdatedRows === 0n) throw new SandboxError('conflict', `Run ${runId} has no new ${name} to keep.`)
-}
-
 export async function deleteBlobs({ db }: Scope, runId: string): Promise<void> {
   await db.deleteFrom('blobs').where('run_id', '=', runId).execute()
 }

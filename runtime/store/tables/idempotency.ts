@@ -1,6 +1,7 @@
-import { fromText, toText } from '../codec.ts'
+import { toText } from '../codec.ts'
 import type { Scope } from '../engine.ts'
-import type { IdempotencyKey, IdempotencyRow } from '../store.ts'
+import { RowReader } from '../row-reader.ts'
+import type { IdempotencyKey, IdempotencyRow } from '../service-rows.ts'
 
 const FORGOTTEN_AFTER_MS = 24 * 3_600_000
 
@@ -16,14 +17,18 @@ export async function readIdempotencyKey(
     .where('key', '=', toText(key))
     .where('created_at', '>=', horizonOf(now))
     .executeTakeFirst()
-  if (!row) return undefined
+  return row && toIdempotencyRow(row)
+}
+
+function toIdempotencyRow(row: object): IdempotencyRow {
+  const at = new RowReader('idempotency_keys', row)
   return {
-    owner: fromText(row.owner),
-    key: fromText(row.key),
-    fingerprint: row.fingerprint,
-    status: row.status,
-    body: fromText(row.body),
-    createdAt: row.created_at,
+    owner: at.text('owner'),
+    key: at.text('key'),
+    fingerprint: at.plain('fingerprint'),
+    status: at.integer('status'),
+    body: at.text('body'),
+    createdAt: at.plain('created_at'),
   }
 }
 
@@ -46,6 +51,15 @@ export async function writeIdempotencyKey(scope: Scope, row: IdempotencyRow): Pr
     .values(columnsOf(row))
     .onConflict((conflict) => conflict.columns(['owner', 'key']).doUpdateSet({ status, body }))
     .execute()
+}
+
+/** Deletes the keys that are no longer answered. Returns how many. */
+export async function deleteOldKeys({ db }: Scope, now: Date): Promise<number> {
+  const { numDeletedRows } = await db
+    .deleteFrom('idempotency_keys')
+    .where('created_at', '<', horizonOf(now))
+    .executeTakeFirstOrThrow()
+  return Number(numDeletedRows)
 }
 
 async function forgetOld({ db }: Scope, { createdAt }: IdempotencyRow): Promise<void> {

@@ -1,14 +1,14 @@
-import { type Header, type Pack, pack } from 'tar-stream'
+import type { Header, Pack } from 'tar-stream'
 import { contentOf } from '../content.ts'
-import { FileFault, faultFrom, toFileFault } from '../file-fault.ts'
+import { toFileFault } from '../file-fault.ts'
 import { regularFile, withHandleAsync } from '../handles.ts'
 import { READ_FLAGS } from '../operations/read.ts'
 import type { WorkspacePath } from '../parse-path.ts'
 import type { Tree } from '../tree.ts'
+import { addEntry, filledArchive } from './add-entry.ts'
 import { ArchiveCounter } from './archive-counter.ts'
 import type { ArchiveLimits, ArchiveSummary } from './archive-summary.ts'
 import { coalesce } from './coalesce.ts'
-import { untilDrained } from './until-drained.ts'
 import { type Member, type WalkOptions, walkMembers } from './walk-members.ts'
 
 const PIECE_BYTES = 65_536
@@ -34,18 +34,7 @@ async function* stream(
   options: PackOptions,
   counter: ArchiveCounter,
 ): AsyncGenerator<Uint8Array> {
-  const archive = pack()
-  const packing = { tree, options, counter, archive }
-  const filled = fill(packing).then(
-    () => archive.finalize(),
-    (error: unknown) => archive.destroy(error instanceof Error ? error : new Error(String(error))),
-  )
-  try {
-    for await (const chunk of archive) yield chunk as Uint8Array
-  } finally {
-    archive.destroy(null)
-    await filled
-  }
+  yield* filledArchive((archive) => fill({ tree, options, counter, archive }))
 }
 
 interface Packing {
@@ -93,26 +82,4 @@ async function packFile(packing: Packing, path: WorkspacePath, common: Pick<Head
   } catch (error) {
     throw toFileFault(error, path.text)
   }
-}
-
-async function addEntry(
-  archive: Pack,
-  headers: Partial<Header> & Pick<Header, 'name'>,
-  content?: AsyncIterable<Uint8Array>,
-): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const entry = archive.entry(headers, (error) =>
-    error ? reject(faultFrom(error, 'io_error', `${headers.name}: ${error.message}`)) : resolve(),
-  )
-  // The callback above receives the same error.
-  entry.on('error', () => undefined)
-  promise.catch(() => undefined)
-  if (content) {
-    for await (const piece of content) {
-      if (!entry.write(piece)) await untilDrained(entry)
-      if (archive.destroyed) throw new FileFault('io_error', 'the archive was closed')
-    }
-  }
-  if (content) entry.end(null)
-  await promise
 }

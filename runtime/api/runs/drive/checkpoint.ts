@@ -1,9 +1,11 @@
-import { CONFIGURE_LIMITS, FILE_LIMITS } from '../../../../contracts/limits.ts'
+import { CONFIGURE_LIMITS } from '../../../../contracts/limits.ts'
 import type { AgentHostClient } from '../../../agent-host-client/client.ts'
 import { delay, withTimeout } from '../../../kit/deadline.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
-import type { CheckpointBlob, RunChange, RunRow, Transaction } from '../../../store/store.ts'
+import type { StoredCheckpoint, StoredWorkspace } from '../../../store/checkpoint.ts'
+import type { RunChange, RunRow, Store, Transaction } from '../../../store/store.ts'
+import { type SavedWorkspace, saveWorkspace } from '../checkpoints/save-workspace.ts'
 import type { RunDeps } from '../deps.ts'
 import { whileHeld } from '../held-run.ts'
 
@@ -25,27 +27,36 @@ export async function checkpoint(
   })
 }
 
-/** The parts of a run that a checkpoint has. A folder of the user is not copied. */
-const partsOf = ({ kind, workspace }: RunRow): CheckpointBlob[] => [
-  ...(kind === 'agent' ? (['session'] as const) : []),
-  ...(workspace.kind === 'path' ? [] : (['workspace'] as const)),
-]
+export type SavedParts = {
+  /** The sandbox, and its last event that was committed before it was read. */
+  readonly position: Pick<StoredCheckpoint, 'generation' | 'hostSequence'>
+  readonly session?: string
+  readonly workspace?: SavedWorkspace
+}
 
-/** Stores the new parts. The last checkpoint stays in force until `promote`. */
+/**
+ * Stores the parts of a checkpoint. They have no effect before `promote`, and are deleted a day later without it. A folder of
+ * the user is not copied.
+ */
 export async function saveParts(
   { store }: Pick<RunDeps, 'store'>,
   run: RunRow,
   client: AgentHostClient,
-): Promise<readonly CheckpointBlob[]> {
+): Promise<SavedParts> {
   const signal = withTimeout(CHECKPOINT_TIMEOUT_MS)
-  const parts = partsOf(run)
-  for (const name of parts) {
-    const isSession = name === 'session'
-    const content = isSession ? await settledSession(client, signal) : await client.getWorkspace(signal)
-    const maxBytes = isSession ? CONFIGURE_LIMITS.maxSessionBytes : FILE_LIMITS.maxArchiveBytes
-    await store.writeBlob({ runId: run.id, name: `next-${name}`, maxBytes }, content)
-  }
-  return parts
+  const { generation, hostSequence } = (await store.readRun(run.id)) ?? run
+  const session = run.kind === 'agent' ? await saveSession(store, run, { client, signal }) : undefined
+  const workspace =
+    run.workspace.kind === 'path' ? undefined : await saveWorkspace({ store, run, client, signal })
+  return { position: { generation, hostSequence }, ...present({ session, workspace }) }
+}
+
+type From = { readonly client: AgentHostClient; readonly signal: AbortSignal }
+
+async function saveSession(store: Store, { owner }: RunRow, { client, signal }: From): Promise<string> {
+  const content = { owner, maxBytes: CONFIGURE_LIMITS.maxSessionBytes }
+  const { sha256 } = await store.writeContent(content, await settledSession(client, signal))
+  return sha256
 }
 
 /** A call that waits can be exported as soon as the sandbox knows that it waits. */
@@ -63,18 +74,29 @@ async function settledSession(client: AgentHostClient, signal: AbortSignal) {
   }
 }
 
-type Saved = { readonly saved: readonly CheckpointBlob[]; readonly at: string }
+type Saved = { readonly saved: SavedParts; readonly at: string }
 
-/** Puts the saved parts in force, all in one commit. Returns what the row of the run says of them. */
+/** Puts the saved parts in force, all in one commit. Returns the changes for the row of the run. */
 export async function promote(
   tx: Transaction,
   current: RunRow,
   { saved, at }: Saved,
 ): Promise<Pick<RunChange, 'checkpoint' | 'checkpointAt'>> {
-  for (const name of saved) await tx.promoteBlob(current.id, name)
+  const { position, session, workspace } = saved
+  await tx.commitCheckpoint(current.id, {
+    ...position,
+    owner: current.owner,
+    policyVersion: current.policyVersion,
+    at,
+    contents: [...(session === undefined ? [] : [session]), ...(workspace?.contents ?? [])],
+    ...present({ session }),
+    ...(workspace && { workspace: storedWorkspace(workspace) }),
+  })
   const [turn] = await tx.listTurns(current.id, ['sent'])
   return {
     checkpointAt: at,
     checkpoint: { sequence: current.lastSequence, ...present({ turnId: turn?.id }) },
   }
 }
+
+const storedWorkspace = ({ contents: _contents, ...workspace }: SavedWorkspace): StoredWorkspace => workspace

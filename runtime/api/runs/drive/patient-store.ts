@@ -48,7 +48,14 @@ async function waitAfter(fault: SandboxError, attempt: number, { signal, log }: 
 }
 
 /** Not repeated: a stream of chunks can be read only once, and leases have a separate deadline. */
-const ONCE: ReadonlySet<keyof Store> = new Set(['writeBlob', 'acquireLease', 'releaseLease', 'ping', 'close'])
+const ONCE: ReadonlySet<keyof Store> = new Set([
+  'writeBlob',
+  'writeContent',
+  'acquireLease',
+  'releaseLease',
+  'ping',
+  'close',
+])
 
 /** The store for the driver of a run: its methods wait while the database cannot be used. */
 export const patientStore = (store: Store, patience: Patience): Store =>

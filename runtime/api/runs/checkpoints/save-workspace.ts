@@ -1,0 +1,148 @@
+import { createHash } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { FILE_LIMITS } from '../../../../contracts/limits.ts'
+import type { ManifestEntry } from '../../../../contracts/workspace-manifest.ts'
+import type { AgentHostClient } from '../../../agent-host-client/client.ts'
+import { SandboxError } from '../../../kit/errors.ts'
+import type { StoredWorkspace } from '../../../store/checkpoint.ts'
+import type { RunRow, Store } from '../../../store/store.ts'
+import { FileFault } from '../../../workspace/file-fault.ts'
+import { judgeManifest } from '../../../workspace/snapshot/judge-manifest.ts'
+import { planPacks, type Wanted } from './plan-packs.ts'
+import {
+  decodeManifest,
+  encodeManifest,
+  type Location,
+  type Locations,
+  TREE_LIMITS,
+} from './stored-manifest.ts'
+import { verifiedPack } from './verified-pack.ts'
+
+/** A workspace in which files change all the time is stored as an archive after so many attempts. */
+const MAX_ATTEMPTS = 3
+/** Lines between two pauses in which the process serves other requests. */
+const LINES_PER_PAUSE = 1_000
+
+export type SavedWorkspace = StoredWorkspace & { readonly contents: readonly string[] }
+
+type Saving = {
+  readonly store: Store
+  readonly run: Pick<RunRow, 'id' | 'owner'>
+  readonly client: Pick<AgentHostClient, 'getManifest' | 'getPack' | 'getWorkspace'>
+  readonly signal: AbortSignal
+}
+
+/**
+ * Stores the workspace of a sandbox: a manifest, and the contents that the last checkpoint does not have. A workspace that
+ * cannot be stored like this is stored as one archive: AgentHost is of an earlier release, a path has no portable form, or
+ * files keep changing.
+ */
+export async function saveWorkspace(saving: Saving): Promise<SavedWorkspace> {
+  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
+    const saved = await saveManifest(saving).catch((error: unknown) => {
+      saving.signal.throwIfAborted()
+      if (!isChange(error)) throw error
+      return 'changed' as const
+    })
+    if (saved === 'unusable') break
+    if (saved !== 'changed') return saved
+  }
+  return saveArchive(saving)
+}
+
+/** A file was changed or deleted between the manifest and its transfer. The latter ends the transfer. */
+const isChange = (error: unknown): boolean =>
+  error instanceof SandboxError &&
+  (error.code === 'conflict' || error.code === 'sandbox_lost' || error.code === 'workspace_invalid')
+
+async function saveArchive({ store, run, client, signal }: Saving): Promise<SavedWorkspace> {
+  const content = { owner: run.owner, maxBytes: FILE_LIMITS.maxArchiveBytes }
+  const { sha256 } = await store.writeContent(content, await client.getWorkspace(signal))
+  return { kind: 'archive', sha256, contents: [sha256] }
+}
+
+async function saveManifest(saving: Saving): Promise<SavedWorkspace | 'unusable'> {
+  const { store, run, client, signal } = saving
+  const text = await readManifest(client, signal)
+  if (text === undefined) return 'unusable'
+  const tree = createHash('sha256').update(text).digest('hex')
+  const last = await store.readCheckpoint(run.id)
+  if (last?.workspace?.tree === tree) {
+    return { ...last.workspace, contents: last.contents.filter((sha256) => sha256 !== last.session) }
+  }
+  const entries = await judged(text)
+  if (entries === undefined) return 'unusable'
+  const { kept, groups } = planPacks(entries, await lastLocations(store, last))
+  const locations = new Map(kept)
+  for (const group of groups) {
+    for (const [file, location] of await receive(saving, group)) locations.set(file, location)
+  }
+  const manifest = await encodeManifest(text, locations)
+  const content = { owner: run.owner, maxBytes: manifest.length }
+  const { sha256 } = await store.writeContent(content, one(manifest))
+  const contents = new Set([...locations.values()].map((location) => location.content))
+  return { kind: 'manifest', sha256, tree, contents: [sha256, ...contents] }
+}
+
+/** Undefined if this AgentHost sends no manifest, or one that is too long. */
+async function readManifest(client: Saving['client'], signal: AbortSignal): Promise<string | undefined> {
+  try {
+    const pieces = await Array.fromAsync(await client.getManifest(signal))
+    return Buffer.concat(pieces).toString()
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof SandboxError && NO_MANIFEST.has(error.code)) return undefined
+    throw error
+  }
+}
+
+const NO_MANIFEST: ReadonlySet<string> = new Set(['not_found', 'payload_too_large'])
+
+/** Undefined if the manifest could not be unpacked. */
+async function judged(text: string): Promise<ManifestEntry[] | undefined> {
+  const entries: ManifestEntry[] = []
+  try {
+    for (const entry of judgeManifest(text, TREE_LIMITS)) {
+      entries.push(entry)
+      if (entries.length % LINES_PER_PAUSE === 0) await nextTurn()
+    }
+    return entries
+  } catch (error) {
+    if (error instanceof FileFault) return undefined
+    throw error
+  }
+}
+
+async function lastLocations(
+  store: Store,
+  last: Awaited<ReturnType<Store['readCheckpoint']>>,
+): Promise<Locations> {
+  if (last?.workspace?.kind !== 'manifest') return new Map()
+  const pieces = await Array.fromAsync(await store.readContent(last.owner, last.workspace.sha256))
+  return (await decodeManifest(Buffer.concat(pieces))).locations
+}
+
+async function receive(
+  { store, run, client, signal }: Saving,
+  group: readonly Wanted[],
+): Promise<Map<string, Location>> {
+  const pack = await client.getPack(
+    group.map(({ sha256 }) => sha256),
+    signal,
+  )
+  const maxBytes = group.reduce((total, { size }) => total + size, 0)
+  const content = { owner: run.owner, maxBytes }
+  const { sha256 } = await store.writeContent(content, verifiedPack(pack, group))
+  let offset = 0
+  return new Map(
+    group.map((file) => {
+      const location = { content: sha256, offset }
+      offset += file.size
+      return [file.sha256, location]
+    }),
+  )
+}
+
+async function* one(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes
+}
