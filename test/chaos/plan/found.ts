@@ -1,6 +1,6 @@
 import type { RoundRequest } from './plan.ts'
 
-/** Rounds that found a defect. The gate repeats them. The defects that each found are in the commits of their fixes. */
+/** Rounds that found a defect. `--found` repeats them. */
 export const FOUND: readonly RoundRequest[] = [
   // A full disk while runs begin on a folder.
   { backend: 'sqlite', seed: 2000, runs: 10 },
@@ -14,4 +14,6 @@ export const FOUND: readonly RoundRequest[] = [
   { backend: 'postgres', seed: 4004, runs: 10 },
   // A process stands still between the commit of a run and the start of its driver.
   { backend: 'two-replicas', seed: 4005, runs: 10 },
+  // The sandbox is killed after the last turn has ended and before the run has.
+  { backend: 'two-replicas', seed: 3, runs: 10 },
 ]

@@ -69,7 +69,12 @@ export async function startWorld(ground: Ground, plan: RoundPlan) {
       },
       marksOf: (index: number): string[] => cluster?.marks() ?? marksIn(at(`workspaces/w${index}`)),
       /** Folders of sandboxes and of isolated copies that are left. */
-      foldersLeft: (): string[] => [...listed(at('tmp')), ...listed(at('state/s/workspaces'))],
+      foldersLeft: (): string[] =>
+        ['tmp', 'state/s/workspaces'].flatMap((place) =>
+          listed(at(place)).map(
+            (name) => `${name} with ${listed(at(`${place}/${name}`)).join(', ') || 'nothing'}`,
+          ),
+        ),
       filesLeft: (): string[] =>
         listed(at('state/s')).filter((name) => /sock|service\.json|\.tmp/.test(name)),
       query: <T>(work: (query: Query) => Promise<T>): Promise<T> =>

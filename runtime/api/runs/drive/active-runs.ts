@@ -8,16 +8,15 @@ import type { ActiveRunParts } from './active-run-parts.ts'
 /** The runs that this process drives. `onPlace` is called when one of them has taken its hands off its run. */
 export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts, onPlace: () => void) {
   const active = new Map<string, ActiveRun>()
+
   /**
-   * The driver that keeps its run. A driver under a former name of this process is abandoned: the run may have been stored
-   * just before the process lost its name.
+   * The driver of a run that is to be driven now. A driver under a former name of this process is abandoned: the run may have
+   * been stored just before the process lost its name.
    */
-  function keeperOf(run: RunRow): ActiveRun | undefined {
+  function driverFor(run: RunRow): ActiveRun | undefined {
     const known = active.get(run.id)
-    if (!known || known.isAbandoned || known.hasLeft) return undefined
-    if (known.run.holder === run.holder) return known
-    known.abandon()
-    return undefined
+    if (known && !known.hasLeft && known.run.holder !== run.holder) known.abandon()
+    return known
   }
 
   return {
@@ -27,10 +26,9 @@ export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts, onPlace: 
      * stored when the run was picked; the driver before, if there is one, has left.
      */
     launch(run: RunRow, request?: Requested): ActiveRun {
-      const keeper = request ? undefined : keeperOf(run)
-      if (keeper) return keeper
-      const after = active.get(run.id)?.finished
-      const driven = new ActiveRun(deps, parts, { run, ...present({ after, request }) })
+      const known = driverFor(run)
+      if (known && !known.isAbandoned && !known.hasLeft && !request) return known
+      const driven = new ActiveRun(deps, parts, { run, ...present({ after: known?.finished, request }) })
       active.set(run.id, driven)
       void driven.finished.finally(() => {
         if (active.get(run.id) === driven) active.delete(run.id)

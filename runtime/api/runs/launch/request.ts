@@ -42,7 +42,7 @@ export async function requestAgain(deps: RunDeps, run: RunRow): Promise<Requeste
     // An earlier attempt was committed, and its answer was lost.
     if (attempts > 1 && current.state === 'starting' && current.generation === generation) return
     if (current.generation !== run.generation)
-      throw new SandboxError('conflict', `the run ${run.id} has another sandbox already`)
+      throw new SandboxError('conflict', `run ${run.id} is launched already`)
     await transition(tx, current, { event: { kind: 'launch_repeated' }, facts: { generation } })
     await storeRequest(tx, deps, { runId: run.id, request })
   })
