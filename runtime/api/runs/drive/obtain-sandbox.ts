@@ -15,7 +15,7 @@ const NOT_LAUNCHED: ReadonlySet<RunRow['state']> = new Set(['queued', 'pending_c
 
 type Parts = { readonly audit: AuditTrail; readonly capacity: Capacity }
 
-type Obtained = {
+export type Obtained = {
   readonly launched: LaunchedSandbox
   readonly committer: BatchCommitter
   /** The last event of the sandbox that is not read again. */

@@ -14,7 +14,7 @@ import { claimName } from '../ids.ts'
 import { transition } from '../machine/transition.ts'
 import type { RunFolder } from '../results/run-folders.ts'
 import { clientFor, draftConfigurations } from './configuration.ts'
-import { callsSince, prefaceOf } from './preface.ts'
+import { prefaceOf, unsavedCalls } from './preface.ts'
 import { openWorkspaceArchive, readSessionArchive } from './restore.ts'
 import { whileAlive } from './sandbox-loss.ts'
 
@@ -193,8 +193,7 @@ async function giveBack(
 /** Before the turn that is sent again. */
 async function prefaceFor(store: Store, run: RunRow): Promise<string> {
   if (run.losses === 0) return ''
-  const calls = await callsSince(store, run.id, run.checkpoint?.sequence ?? 0)
-  return prefaceOf(calls, { keepsWorkspace: run.workspace.kind === 'path' })
+  return prefaceOf(await unsavedCalls(store, run), { keepsWorkspace: run.workspace.kind === 'path' })
 }
 
 /**
