@@ -6,6 +6,9 @@ const ELSEWHERE = ['test/cluster/**', 'test/pulumi/cli/**', 'test/attack/**']
 /** Only a test that hangs meets these deadlines, because a busy machine can be ten times slower. */
 const DEADLINES = { testTimeout: 180_000, hookTimeout: 180_000, expect: { poll: { timeout: 60_000 } } }
 
+/** Bundles the programs of a sandbox once, when the first file needs them. */
+const PROGRAMS = 'test/helpers/programs.setup.ts'
+
 /**
  * These files share their workers' modules, which saves the time to load them again for each file. The setup file fails
  * a test that starts a process or uses TCP.
@@ -38,6 +41,7 @@ export default defineConfig({
           name: 'process',
           include: ['test/**/*.process.test.ts'],
           exclude: ELSEWHERE,
+          globalSetup: PROGRAMS,
           ...DEADLINES,
         },
       },
@@ -47,7 +51,7 @@ export default defineConfig({
           name: 'database',
           include: ['test/**/*.database.test.ts'],
           exclude: ELSEWHERE,
-          globalSetup: ['test/helpers/postgres.setup.ts'],
+          globalSetup: [PROGRAMS, 'test/helpers/postgres.setup.ts'],
           ...DEADLINES,
         },
       },

@@ -7,8 +7,8 @@ import { spawnRunner } from '../runtime/agent-host/toolbox/spawn-runner.ts'
 import { saveWorkspace } from '../runtime/api/runs/checkpoints/save-workspace.ts'
 import { silentLog } from '../runtime/kit/log.ts'
 import { openStore } from '../runtime/store/open-store.ts'
-import { givenRun } from '../test/store/rows.ts'
 import { type Bench, type Figure, figure, timeInTurn } from './harness.ts'
+import { seededRun } from './subjects/seeded-runs.ts'
 
 const FILES = 1_000
 const FILE_BYTES = 52_429
@@ -31,7 +31,7 @@ async function run(): Promise<readonly Figure[]> {
   const runner = await spawnRunner({ backend: 'direct', toolRoots: [], log: silentLog })
   try {
     await runner.open(root)
-    const id = await givenRun(store)
+    const { id } = await store.transaction((tx) => tx.insertRun(seededRun(1, { owner: 'ada' })))
     const client = {
       getManifest: async () => runner.manifest(),
       getPack: async (contents: readonly string[]) => runner.pack(contents),

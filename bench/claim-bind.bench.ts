@@ -14,6 +14,7 @@ import { waitUntil } from '../devcluster/host/wait-until.ts'
 import type { RunDeps } from '../runtime/api/runs/deps.ts'
 import { claimName, timeOrderedId } from '../runtime/api/runs/ids.ts'
 import { launch } from '../runtime/api/runs/launch/launch.ts'
+import { requestAgain } from '../runtime/api/runs/launch/request.ts'
 import { silentLog } from '../runtime/kit/log.ts'
 import { loadKubeConnection } from '../runtime/sandboxes/kubernetes/client/kube-connection.ts'
 import { KubernetesProvider } from '../runtime/sandboxes/kubernetes/kubernetes-provider.ts'
@@ -101,7 +102,8 @@ async function timeLaunch({ provider, ready, store }: Subject): Promise<Sample> 
   }
   const deps = { ...LAUNCH, store, provider: timed } as unknown as RunDeps
   const startedAt = performance.now()
-  const ended = launch(deps, run, seen.signal).catch((error: unknown) => {
+  const request = await requestAgain(deps, run)
+  const ended = launch(deps, run, { request, signal: seen.signal }).catch((error: unknown) => {
     if (!seen.signal.aborted) bound.reject(error)
   })
   const [boundAt, readyAt] = await Promise.all([bound.promise, ready.readyAt(name)])
@@ -128,7 +130,7 @@ const insertRun = (store: Store): Promise<RunRow> =>
       kind: 'agent',
       owner: 'bench',
       endsWithService: false,
-      state: 'queued',
+      state: 'starting',
       task: 'Bind a sandbox',
       workspace: { kind: 'empty' },
       agent: { kind: 'none' },

@@ -10,7 +10,6 @@ import type { ActiveRuns } from '../runtime/api/runs/drive/active-runs.ts'
 import { obtainSandbox } from '../runtime/api/runs/drive/obtain-sandbox.ts'
 import { Approvals } from '../runtime/api/runs/gates/approvals.ts'
 import { claimName } from '../runtime/api/runs/ids.ts'
-import { CapacityQueue } from '../runtime/api/runs/queue/capacity-queue.ts'
 import { takeOverRuns } from '../runtime/api/runs/replicas/takeover.ts'
 import { silentLog } from '../runtime/kit/log.ts'
 import { EventRedactor } from '../runtime/redaction/event-redactor.ts'
@@ -78,7 +77,7 @@ async function givenRun(store: Store, id: string): Promise<string> {
     await tx.upsertClaim({ ...claim, runId: id, keyId: 'k', state: 'requested', uid: id, createdAt: at })
     await tx.bindClaim(claim, { uid: id, sandboxUid: `s-${id}`, podUid: `p-${id}` })
     await tx.insertTurn({ id: `t-${id}`, runId: id, state: 'sent', prompt: 'p', final: false })
-    const decision = { callId: 'open', outcome: 'pending' }
+    const decision = { callId: 'open', outcome: 'pending' } as const
     await tx.insertCall({ runId: id, callId: 'open', tool: 'create', state: 'open', openedAt: at, decision })
     await tx.insertApproval({
       ...{ requestId: `a-${id}`, runId: id, callId: 'open', kind: 'tool', tool: 'create', binding: 'b' },
@@ -116,14 +115,13 @@ async function takeOver(store: Store, folder: string, id: string): Promise<numbe
   const keys = await loadDeploymentKeys(join(folder, 'keys'))
   const audit = createAuditTrail(keys)
   const deps = depsOver(store, keys)
-  const capacity = { agent: new CapacityQueue(), command: new CapacityQueue() }
   return timed(async () => {
     const taken: RunRow[] = []
     await takeOverRuns(deps, { launch: (run: RunRow) => taken.push(run) } as unknown as ActiveRuns)
     const [run] = taken
     if (run?.id !== id) throw new Error('the run was not taken over')
     const signal = new AbortController().signal
-    const { launched } = await obtainSandbox(deps, { audit, capacity }, { run, signal })
+    const { launched } = await obtainSandbox(deps, { audit }, { run, request: undefined, signal })
     const word = { requestId: `a-${id}`, outcome: 'approved', by: 'ada', scope: 'once' } as const
     await new Approvals(deps, audit).decide({ owner: 'ada', role: 'user' }, id, word)
     await launched.client.close()

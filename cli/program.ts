@@ -11,6 +11,7 @@ import { diffCommand } from './commands/diff.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { execCommand } from './commands/exec.ts'
 import { fetchCommand } from './commands/fetch.ts'
+import { forkCommand } from './commands/fork.ts'
 import { infraCommand } from './commands/infra.ts'
 import { loginCommand } from './commands/login.ts'
 import { logoutCommand } from './commands/logout.ts'
@@ -42,6 +43,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     diffCommand,
     fetchCommand,
     turnCommand,
+    forkCommand,
     cancelCommand,
     suspendCommand,
     resumeCommand,

@@ -94,8 +94,16 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_USER_VAULT: z.stringbool().optional(),
   /** Number of sandboxes that the local provider keeps ready. */
   AGENTWEAVER_LOCAL_WARM: z.coerce.number().int().min(0).max(16).default(1),
+  /** Runs with a sandbox: in the deployment, and of one owner. Other runs wait in the queue. */
   AGENTWEAVER_MAX_RUNS: count(16),
   AGENTWEAVER_MAX_RUNS_PER_OWNER: count(8),
+  /** Runs that wait in the queue: in the deployment, and of one owner. */
+  AGENTWEAVER_MAX_QUEUED: count(10_000),
+  AGENTWEAVER_MAX_QUEUED_PER_OWNER: count(1_000),
+  /** A run that waits longer for its first sandbox fails. Default: one day. */
+  AGENTWEAVER_QUEUE_TIMEOUT_SECONDS: count(86_400),
+  /** Sandboxes that one process starts at the same time. Default: one per processor on this machine; in a cluster, no limit. */
+  AGENTWEAVER_MAX_LAUNCHES: z.coerce.number().int().min(1).optional(),
   /** Runs of one owner that wait without a sandbox. An owner with more cannot start a run. */
   AGENTWEAVER_MAX_SUSPENDED_PER_OWNER: count(100),
   AGENTWEAVER_RATE_LIMIT_PER_MINUTE: count(1200),

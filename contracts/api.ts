@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { RequestedAgent } from './agents.ts'
 import { Budgets, BudgetUses } from './budgets.ts'
 import { ErrorCode } from './errors.ts'
-import { RunEnvelope } from './events.ts'
+import { RunEnvelope, RunSource } from './events.ts'
 import { ExecRequest, Isolation } from './exec.ts'
 import { FileEntry } from './files.ts'
 import { SandboxSettingsPatch, SETTINGS_FILE } from './policy.ts'
@@ -18,22 +18,28 @@ export const WorkspacePath = z
   .regex(/^\/[^\0]*$/, 'must be absolute')
   .max(4096)
 
+const PathWorkspace = z.strictObject({
+  kind: z.literal('path'),
+  path: WorkspacePath,
+  /** Default: `isolated` for an agent run on a git repository, `in-place` for everything else. */
+  mode: FolderMode.optional(),
+})
+const UploadedWorkspace = z.strictObject({
+  kind: z.literal('upload'),
+  /**
+   * Text of the settings file for the uploaded workspace. Without it, the defaults apply. A settings file in the
+   * archive is ignored. Responses omit this field.
+   */
+  settings: z.string().max(SETTINGS_FILE.maxBytes).optional(),
+})
+const EmptyWorkspace = z.strictObject({ kind: z.literal('empty') })
+
 export const WorkspaceSource = z.discriminatedUnion('kind', [
-  z.strictObject({
-    kind: z.literal('path'),
-    path: WorkspacePath,
-    /** Default: `isolated` for an agent run on a git repository, `in-place` for everything else. */
-    mode: FolderMode.optional(),
-  }),
-  z.strictObject({
-    kind: z.literal('upload'),
-    /**
-     * Text of the settings file for the uploaded workspace. Without it, the defaults apply. A settings file in the
-     * archive is ignored. Responses omit this field.
-     */
-    settings: z.string().max(SETTINGS_FILE.maxBytes).optional(),
-  }),
-  z.strictObject({ kind: z.literal('empty') }),
+  PathWorkspace,
+  UploadedWorkspace,
+  EmptyWorkspace,
+  /** The files of the last checkpoint of one of the caller's runs or sandboxes. */
+  z.strictObject({ kind: z.literal('run'), runId: RunId }),
 ])
 export type WorkspaceSource = z.infer<typeof WorkspaceSource>
 
@@ -69,6 +75,17 @@ export const StartRun = z.strictObject({
 })
 export type StartRun = z.infer<typeof StartRun>
 export type StartRunInput = z.input<typeof StartRun>
+
+/** A new run that continues the conversation of another one, from its last checkpoint. It has the agent of that run. */
+export const ForkRun = StartRun.omit({ agent: true, workspace: true }).extend({
+  /**
+   * Files to begin with in place of those of the checkpoint. Required if the other run works on a folder of the service's
+   * machine, because its checkpoints have no files.
+   */
+  workspace: z.discriminatedUnion('kind', [PathWorkspace, UploadedWorkspace, EmptyWorkspace]).optional(),
+})
+export type ForkRun = z.infer<typeof ForkRun>
+export type ForkRunInput = z.input<typeof ForkRun>
 
 export const CreateSandbox = z.strictObject({
   workspace: WorkspaceSource.default({ kind: 'empty' }),
@@ -111,6 +128,8 @@ export const Run = z.object({
   state: RunState,
   task: z.string(),
   workspace: WorkspaceSource,
+  /** The run from whose checkpoint this run began. */
+  source: RunSource.optional(),
   agent: z.object({ kind: z.string(), model: z.string().optional() }),
   labels: z.record(z.string(), z.string()),
   interactive: z.boolean(),
@@ -121,6 +140,11 @@ export const Run = z.object({
   outcome: z.object({ outcome: z.enum(['succeeded', 'failed']), summary: z.string().optional() }).optional(),
   /** Set while the state is `waiting`, `suspending` or `suspended`. */
   waiting: z.object({ for: WaitingFor, since: z.iso.datetime() }).optional(),
+  /**
+   * Set while the run waits in the queue. The next run has position 1. `estimatedStart` is absent if too few runs have
+   * started recently.
+   */
+  queue: z.object({ position: z.int().min(1), estimatedStart: z.iso.datetime().optional() }).optional(),
   /** What the run has used so far, with its limits. */
   budgets: BudgetUses.optional(),
   lastSequence: z.int(),

@@ -54,6 +54,14 @@ export const HeldEntries = z.strictObject({
 })
 export type HeldEntries = z.infer<typeof HeldEntries>
 
+/** The checkpoint of another run that a run began from, and the parts of it that were copied. */
+export const RunSource = z.strictObject({
+  runId: z.string(),
+  checkpointAt: When,
+  copied: z.array(z.enum(['workspace', 'session'])).min(1),
+})
+export type RunSource = z.infer<typeof RunSource>
+
 /** How the settings file differs from the settings in force: changed, newly added, or removed. */
 export const SettingsIgnoredReason = z.enum(['changed', 'added', 'removed'])
 export type SettingsIgnoredReason = z.infer<typeof SettingsIgnoredReason>
@@ -181,7 +189,10 @@ const API_EVENTS = [
       keptAt: z.string().optional(),
     }),
   }),
-  z.strictObject({ type: z.literal('run.queued'), data: z.strictObject({ task: z.string() }) }),
+  z.strictObject({
+    type: z.literal('run.queued'),
+    data: z.strictObject({ task: z.string(), source: RunSource.optional() }),
+  }),
   /** First run in a folder: its settings file, or the defaults without a file, are now in force. */
   z.strictObject({
     type: z.literal('policy.settings_trusted'),

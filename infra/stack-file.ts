@@ -1,4 +1,4 @@
-import { Document, isAlias, isMap, isScalar, isSeq, parseDocument, type Scalar } from 'yaml'
+import { type Document, isAlias, isMap, isScalar, isSeq, parseDocument, type Scalar } from 'yaml'
 import type { ConfigProblem } from './config-sections.ts'
 
 /** The section `config` of a stack file, and every value that YAML parsers read differently. */
@@ -26,11 +26,6 @@ export function readStackText(text: string): StackText {
   if (!isRecord(config)) throw new SyntaxError('has no mapping under "config"')
   const node = document.get('config', true)
   return { config, problems: isMap(node) ? ambiguous(node, []) : [] }
-}
-
-/** Serializes content to a stack file in which every parser reads a string as a string. */
-export function writeStackText(content: unknown): string {
-  return quoted(new Document(content)).toString(STYLE)
 }
 
 /**

@@ -275,12 +275,6 @@ test.each([
   expect(violations(file, source)).toEqual([])
 })
 
-/**
- * Files that import each other in a circle, type imports included. Remove a file when its cycle is gone; add none.
- * Biome's `noImportCycles` reports only cycles of values.
- */
-const KNOWN_CYCLES = ['runtime/api/runs/*/*.ts']
-
 type Imports = ReadonlyMap<string, readonly string[]>
 
 /** The source files that each file imports when it is loaded or for its types. Dynamic imports are left out. */
@@ -308,16 +302,9 @@ function filesInCycles(imports: Imports): string[] {
   return [...imports.keys()].filter(isInCycle)
 }
 
-test('no import cycles, type imports included, beyond the known ones', () => {
-  const found = filesInCycles(importsOf(SOURCES))
-
-  expect(found.filter((file) => !KNOWN_CYCLES.some((known) => posix.matchesGlob(file, known)))).toEqual([])
-})
-
-test('every known import cycle still exists', () => {
-  const found = filesInCycles(importsOf(SOURCES))
-
-  expect(KNOWN_CYCLES.filter((known) => !found.some((file) => posix.matchesGlob(file, known)))).toEqual([])
+/** Biome's `noImportCycles` reports only cycles of values. */
+test('no import cycles, type imports included', () => {
+  expect(filesInCycles(importsOf(SOURCES))).toEqual([])
 })
 
 test('finds a cycle that consists of type imports only', () => {

@@ -13,19 +13,33 @@ const SETTLE_MS = 700
 
 export type Service = Awaited<ReturnType<typeof startService>>
 
+type Given = {
+  readonly warm: number
+  /** Settings beside those of every benchmark. */
+  readonly settings?: Readonly<Record<string, string>>
+  /** Fills the store before the service starts. */
+  readonly seed?: (storeFile: string) => Promise<void>
+}
+
 /** The real service in a separate process with the local provider and temporary folders. */
-export async function startService({ warm }: { warm: number }) {
+export async function startService({ warm, settings = {}, seed }: Given) {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'bench-')))
   const [stateDir, workspace, temporary] = ['state', 'workspace', 'tmp'].map((name) =>
     join(folder, name),
   ) as [string, string, string]
   for (const each of [workspace, temporary]) mkdirSync(each)
+  const storeFile = join(stateDir, 'store.db')
+  if (seed) {
+    mkdirSync(stateDir, { mode: 0o700 })
+    await seed(storeFile)
+  }
   const service = await spawnService({
     env: { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: folder, TMPDIR: temporary },
     settings: {
       AGENTWEAVER_STATE_DIR: stateDir,
       AGENTWEAVER_WORKSPACE_ROOTS: workspace,
       AGENTWEAVER_LOCAL_WARM: String(warm),
+      ...settings,
     },
     cwd: folder,
   })
@@ -36,6 +50,10 @@ export async function startService({ warm }: { warm: number }) {
 
   return {
     client: createClient(service),
+    pid: service.pid,
+    url: service.url,
+    apiKey: service.apiKey,
+    storeFile,
     stateDir,
     workspace,
     sockets,

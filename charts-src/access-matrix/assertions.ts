@@ -20,15 +20,9 @@ const GROUPS: readonly ((world: World) => Iterable<Assertion>)[] = [
   nameAssertions,
 ]
 
-/** Returns every assertion, whether it holds or not. */
-export const assertions = (world: World): Assertion[] => GROUPS.flatMap((group) => [...group(world)])
-
-/** Returns the first assertion that does not hold. Callers that check thousands of trees stop there. */
-export function firstFailure(world: World): Assertion | undefined {
-  for (const group of GROUPS) {
-    for (const one of group(world)) if (one.failure !== undefined) return one
-  }
-  return undefined
+/** Returns every assertion, whether it holds or not. A caller that checks many trees stops at the first failure. */
+export function* assertions(world: World): Generator<Assertion> {
+  for (const group of GROUPS) yield* group(world)
 }
 
 /**

@@ -37,7 +37,7 @@ export function checkReachability(
         `${fileOf(objects, environment, policy)}: ${path}: ${kind}: ${reason}`,
     )
   }
-  const failures = assertions(outcome.world).flatMap(({ row, title, failure }) =>
+  const failures = [...assertions(outcome.world)].flatMap(({ row, title, failure }) =>
     failure === undefined
       ? []
       : [`gitops/${environment.name}/network: ${title}, but ${failure} (${ROWS[row]})`],

@@ -1,7 +1,7 @@
 import { AGENT_HOST_PORT, API_PORT, EGRESS_PROXY_PORT, METRICS_PORT } from '../../contracts/ports.ts'
 import type { ResolvedEgress } from '../../policies/agent/egress/resolve.ts'
 import { destinationsFor } from '../../policies/agent/egress/targets.ts'
-import { ALL_PORTS, intersect, type PortSet, portSet, unite } from '../../reachability/port-set.ts'
+import { ALL_PORTS, type PortSet, portSet, unite } from '../../reachability/port-set.ts'
 import type { Environment } from '../environment/schema.ts'
 import { workloads } from '../workloads.ts'
 import { type EndpointId, LABEL_COPIES } from './endpoints.ts'
@@ -45,11 +45,10 @@ export const SOURCES: readonly EndpointId[] = [
 ]
 
 export const isOurs = (id: EndpointId): boolean => OURS.includes(id)
-export const isSandbox = (id: EndpointId): boolean => SANDBOXES.includes(id)
 export const isGateway = (id: EndpointId): boolean => GATEWAYS.includes(id)
 
 /** One permitted connection: source, target and ports. Everything not listed must be closed. */
-interface Opening {
+export interface Opening {
   readonly from: readonly EndpointId[]
   readonly to: readonly EndpointId[]
   readonly ports: PortSet
@@ -130,15 +129,6 @@ export function expectedOnSide(all: readonly Opening[], pair: Pair, side: Side):
       .filter((opening) => opening.side === undefined || opening.side === side)
       .map(({ ports }) => ports),
   )
-}
-
-/**
- * Ports that must be open from one endpoint to another: the intersection of both sides where both have policies.
- */
-export function expectedPorts(all: readonly Opening[], from: EndpointId, to: EndpointId): PortSet {
-  const of = (side: Side, id: EndpointId) =>
-    isOurs(id) ? expectedOnSide(all, { from, to }, side) : ALL_PORTS
-  return intersect(of('leaving', from), of('entering', to))
 }
 
 /**

@@ -54,7 +54,7 @@ export function reachabilityPage(
     nameTable(world),
     notHere(world),
     reasons(world),
-    held(assertions(world)),
+    held([...assertions(world)]),
   ]
   return `${sections.join('\n\n')}\n`
 }

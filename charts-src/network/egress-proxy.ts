@@ -13,7 +13,7 @@ import { addCiliumPolicy, addNetworkPolicy, endpoint, namespacePeer, podPeer, tc
 import { byPorts } from './sandboxes.ts'
 
 /** The ConfigMap key that holds the proxy's allowlist. */
-export const EGRESS_RULES_FILE = 'egress.json'
+const EGRESS_RULES_FILE = 'egress.json'
 
 /** Adds the policies of the proxy namespace and the proxy's allowlist, if the environment uses a proxy. */
 export function addEgressProxy(scope: Construct, environment: Environment, egress: ResolvedEgress): void {

@@ -1,30 +1,17 @@
-import { readFile, stat } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import * as z from 'zod'
 import { Plan, REQUESTED_KINDS, type RequestedAgent } from '../../contracts/agents.ts'
 import type { StartRunInput, WorkspaceSource } from '../../contracts/api.ts'
-import { BUDGET_KINDS, Budgets } from '../../contracts/budgets.ts'
-import { errnoOf, messageOf, SandboxError } from '../../runtime/kit/errors.ts'
+import { errnoOf, messageOf } from '../../runtime/kit/errors.ts'
 import { type EnvSource, problemsOf } from '../../runtime/kit/parse-env.ts'
 import { usageError } from '../cli-error.ts'
-import { EXIT, EXIT_STATUS_HELP } from '../exit-status.ts'
-import { exitStatusOfEnding, followRun } from '../follow/follow-run.ts'
-import type { Gate, GateAnswer } from '../follow/gates.ts'
-import { createPresenter } from '../follow/presenter.ts'
-import { noteSettings } from '../follow/settings-notes.ts'
-import { resultLines } from '../results/result-lines.ts'
-import type { Connection } from '../service/connect.ts'
+import { EXIT_STATUS_HELP } from '../exit-status.ts'
 import { inFolder } from '../service/folder-refusal.ts'
-import {
-  type CliContext,
-  newServiceCommand,
-  openConnection,
-  parseOptions,
-  ServiceOptions,
-  serviceSuffix,
-} from './command.ts'
-import { collectLimits, collectPairs } from './pairs.ts'
+import { type CliContext, newServiceCommand, openConnection, parseOptions } from './command.ts'
+import { folderAt } from './folder-at.ts'
+import { afterStart, requireTerminal, StartOptions, startOptions, toStart } from './start-options.ts'
 
 type Kind = RequestedAgent['kind']
 
@@ -34,22 +21,15 @@ const nameOf = (kind: Kind): string => SHORT_NAMES[kind] ?? kind
 const KINDS = new Map(REQUESTED_KINDS.map((kind) => [nameOf(kind), kind]))
 const AGENT_NAMES = [...KINDS.keys()]
 
-const RunOptions = ServiceOptions.extend({
-  workspace: z.string().optional(),
+const RunOptions = StartOptions.extend({
   emptyWorkspace: z.boolean().default(false),
-  inPlace: z.boolean().default(false),
+  from: z.string().optional(),
   agent: z
     .enum(AGENT_NAMES, `must be one of ${AGENT_NAMES.join(', ')}`)
     .transform((name) => KINDS.get(name))
     .optional(),
   plan: z.string().optional(),
   model: z.string().min(1).optional(),
-  label: z.record(z.string(), z.string()).optional(),
-  budget: Budgets.optional(),
-  allowNoOutcome: z.boolean().default(false),
-  yes: z.boolean().default(false),
-  interactive: z.boolean().default(false),
-  detach: z.boolean().default(false),
 })
 type RunOptions = z.infer<typeof RunOptions>
 
@@ -67,6 +47,7 @@ export function runCommand(context: CliContext): Command {
     )
     .option('--in-place', 'work in the folder itself, not on a copy')
     .option('--empty-workspace', 'work in a new, empty folder')
+    .option('--from <run>', 'work on the files of the last checkpoint of this run or sandbox, on a copy')
     .option(
       '--agent <kind>',
       `${AGENT_NAMES.join(', ')}; default: scripted with --plan, openai if OPENAI_BASE_URL is set, otherwise copilot`,
@@ -76,20 +57,8 @@ export function runCommand(context: CliContext): Command {
       '--model <name>',
       'the model; with --agent openai, a model of the endpoint in OPENAI_BASE_URL of the service',
     )
-    .option('--label <key=value>', 'a label; may be repeated', collectPairs)
-    .option(
-      '--allow-no-outcome',
-      'accept a run whose last turn ended without report_outcome; otherwise it fails, unless its agent is scripted',
-    )
-    .option(
-      '--budget <kind=limit>',
-      `a limit after which the run fails: ${BUDGET_KINDS.join(', ')}; may be repeated`,
-      collectLimits,
-    )
-    .option('-y, --yes', 'approve every request of the run without asking')
-    .option('-i, --interactive', 'keep the run open and ask for the next prompt after each turn')
-    .option('-d, --detach', 'start the run, print its id and return')
     .addHelpText('after', `\n${EXIT_STATUS_HELP}`)
+  startOptions(command)
   command.action(async (task: string) => {
     context.exit(await run(context, task, parseOptions(RunOptions, command)))
   })
@@ -98,8 +67,7 @@ export function runCommand(context: CliContext): Command {
 
 async function run(context: CliContext, task: string, options: RunOptions): Promise<number> {
   const { terminal } = context
-  if (options.interactive && !terminal.isInteractive && !options.detach)
-    throw usageError('--interactive needs a terminal to ask at.', 'Use --detach and "agentweaver turn".')
+  requireTerminal(terminal, options)
   const request = await toRequest(task, options, terminal.io)
   await using connection = await openConnection(context, options, {
     whenAbsent: options.detach ? 'require' : 'start',
@@ -111,58 +79,8 @@ async function run(context: CliContext, task: string, options: RunOptions): Prom
     path: request.workspace.kind === 'path' ? request.workspace.path : undefined,
     otherwise: 'Begin with --empty-workspace, or upload the files through its API: docs/api.md.',
   })
-  if (options.detach) {
-    if (options.json) terminal.json({ id })
-    else terminal.print(id)
-    await noteSettings(terminal, connection.client, { runId: id, suffix: serviceSuffix(options) })
-    return EXIT.ok
-  }
-  terminal.note(terminal.notePaint.dim(id))
-  return await follow(context, { connection, runId: id, options })
+  return afterStart(context, { connection, runId: id, options })
 }
-
-async function follow(
-  { terminal }: CliContext,
-  { connection, runId, options }: { connection: Connection; runId: string; options: RunOptions },
-): Promise<number> {
-  const ending = await followRun({
-    terminal,
-    client: connection.client,
-    runId,
-    show: createPresenter(terminal, { json: options.json, suffix: serviceSuffix(options) }),
-    decide: options.yes ? approve : () => 'ask',
-    onInterrupt: 'ask',
-    asksForTurns: options.interactive,
-    isEmbedded: connection.isEmbedded,
-    suffix: serviceSuffix(options),
-  })
-  if (ending.kind === 'done' && !options.json) await tellResults({ terminal }, { connection, runId, options })
-  return exitStatusOfEnding(ending)
-}
-
-/** Prints the results last, so that they are not scrolled away: the changes, and the hand-off files. */
-async function tellResults(
-  { terminal }: Pick<CliContext, 'terminal'>,
-  { connection, runId, options }: { connection: Connection; runId: string; options: RunOptions },
-): Promise<void> {
-  const { client, isEmbedded } = connection
-  const run = await client.readRun(runId)
-  if (run.workspace.kind !== 'path') return
-  const diff = await client.readDiff(runId).catch(noResults)
-  if (!diff) return
-  const suffix = isEmbedded ? '' : serviceSuffix(options)
-  terminal.note(resultLines(diff, { run, suffix, isEmbedded }, terminal.notePaint))
-}
-
-/** A run that never got a sandbox has no results. */
-function noResults(error: unknown): undefined {
-  if (error instanceof SandboxError && error.code === 'not_found') return undefined
-  throw error
-}
-
-/** `--yes` approves requests. Questions still need a person. */
-const approve = (gate: Gate): 'ask' | GateAnswer =>
-  gate.type === 'agent.question_asked' ? 'ask' : { kind: 'approve', scope: 'once' }
 
 async function toRequest(
   task: string,
@@ -170,37 +88,24 @@ async function toRequest(
   { cwd, env }: { cwd: string; env: EnvSource },
 ): Promise<StartRunInput> {
   return {
-    task,
+    ...toStart(task, options),
     workspace: await toWorkspace(options, cwd),
     agent: await toAgent(options, { cwd, env }),
-    interactive: options.interactive,
-    ...(options.budget === undefined ? {} : { budgets: options.budget }),
-    ...(options.allowNoOutcome && { requireOutcome: false }),
-    ...(options.label === undefined ? {} : { labels: options.label }),
   }
 }
 
 async function toWorkspace(options: RunOptions, cwd: string): Promise<WorkspaceSource> {
-  if (options.emptyWorkspace) return emptyWorkspace(options)
-  if (options.workspace === undefined)
-    throw usageError(
-      'Which folder should the agent work in?',
-      'Name it with --workspace DIR, or --empty-workspace.',
-    )
-  const path = resolve(cwd, options.workspace)
-  try {
-    if ((await stat(path)).isDirectory())
-      return { kind: 'path', path, ...(options.inPlace && { mode: 'in-place' }) }
-  } catch (error) {
-    if (errnoOf(error) !== 'ENOENT') throw usageError(`The workspace cannot be used: ${messageOf(error)}`)
-  }
-  throw usageError(`The workspace is not a folder: ${path}`)
-}
-
-function emptyWorkspace({ workspace, inPlace }: RunOptions): WorkspaceSource {
-  if (workspace !== undefined) throw usageError('Give either --workspace or --empty-workspace, not both.')
+  const { workspace, emptyWorkspace, from, inPlace } = options
+  const given = [workspace, emptyWorkspace || undefined, from].filter((one) => one !== undefined)
+  if (given.length > 1) throw usageError('Give only one of --workspace, --empty-workspace and --from.')
+  if (workspace !== undefined) return folderAt(workspace, { cwd, inPlace })
   if (inPlace) throw usageError('--in-place is for a folder: give it with --workspace DIR.')
-  return { kind: 'empty' }
+  if (from !== undefined) return { kind: 'run', runId: from }
+  if (emptyWorkspace) return { kind: 'empty' }
+  throw usageError(
+    'Which folder should the agent work in?',
+    'Name it with --workspace DIR, or use --empty-workspace or --from RUN.',
+  )
 }
 
 async function toAgent(options: RunOptions, from: { cwd: string; env: EnvSource }): Promise<RequestedAgent> {

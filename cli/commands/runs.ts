@@ -1,17 +1,21 @@
 import type { Command } from 'commander'
 import * as z from 'zod'
 import { FINAL_STATES, type Run, type RunState } from '../../contracts/api.ts'
+import type { Client } from '../../runtime/client/client.ts'
 import { EXIT } from '../exit-status.ts'
 import { age } from '../terminal/duration.ts'
 import type { Paint } from '../terminal/paint.ts'
 import { table } from '../terminal/table.ts'
 import { visible } from '../terminal/visible.ts'
+import { queueWords } from '../view/queue-words.ts'
+import { continueWith, waitLine, waitOf, waitsForDecision } from '../view/wait-words.ts'
 import {
   type CliContext,
   newServiceCommand,
   openConnection,
   parseOptions,
   ServiceOptions,
+  serviceSuffix,
 } from './command.ts'
 
 export const ListOptions = ServiceOptions.extend({
@@ -37,7 +41,11 @@ export function runTable(runs: readonly Run[], { terminal }: CliContext, what: s
         value: ({ state }) => state,
         paint: (text, { state }) => text && stateColour(state, paint),
       },
+      ...(runs.some(({ queue }) => queue)
+        ? [{ title: 'QUEUE', value: ({ queue }: Run) => (queue ? queueWords(queue, now) : '') }]
+        : []),
       { title: 'AGE', value: ({ createdAt }) => age(createdAt, now) },
+      ...(runs.some(waitOf) ? [{ title: 'WAITS FOR', value: (run: Run) => waitCell(run, now) }] : []),
       { title: 'AGENT', value: ({ agent }) => agent.kind },
       {
         title: what,
@@ -48,15 +56,38 @@ export function runTable(runs: readonly Run[], { terminal }: CliContext, what: s
   )
 }
 
-export const workspaceWords = (workspace: Run['workspace']): string =>
-  workspace.kind === 'path'
-    ? workspace.path + (workspace.mode === 'isolated' ? ' (a copy)' : '')
-    : workspace.kind
+function waitCell(run: Run, now: number): string {
+  const wait = waitOf(run)
+  return wait ? `${wait.what}, ${age(wait.since, now)}` : ''
+}
+
+export function workspaceWords(workspace: Run['workspace']): string {
+  if (workspace.kind === 'run') return `files of ${workspace.runId}`
+  if (workspace.kind !== 'path') return workspace.kind
+  return workspace.path + (workspace.mode === 'isolated' ? ' (a copy)' : '')
+}
+
+type Waiting = { readonly run: Run; readonly commands: readonly string[] }
+
+/** The runs that wait, with the commands that continue them. */
+async function waitingAmong(runs: readonly Run[], client: Client, suffix: string): Promise<Waiting[]> {
+  const waiting: Waiting[] = []
+  for (const run of runs.filter(waitOf)) {
+    const approvals = waitsForDecision(run) ? (await client.listApprovals(run.id)).items : []
+    waiting.push({ run, commands: continueWith(run, approvals, suffix) })
+  }
+  return waiting
+}
+
+const joined = (waiting: readonly Waiting[]) => (run: Run) => {
+  const commands = waiting.find((one) => one.run === run)?.commands
+  return commands ? { ...run, continueWith: commands } : run
+}
 
 export function runsCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'runs',
-    about: 'List your runs, newest first.',
+    about: 'List your runs, newest first, with the commands that continue those that wait.',
     example: 'agentweaver runs --limit 5\nagentweaver runs --json | jq -r .items[].id',
   })
     .option('--limit <n>', 'how many (1 to 200)', '20')
@@ -66,9 +97,13 @@ export function runsCommand(context: CliContext): Command {
     await using connection = await openConnection(context, options, { whenAbsent: 'open' })
     const { limit, after } = options
     const page = await connection.client.listRuns({ limit, ...(after === undefined ? {} : { after }) })
-    if (options.json) context.terminal.json(page)
+    const suffix = serviceSuffix(options)
+    const waiting = await waitingAmong(page.items, connection.client, suffix)
+    if (options.json) context.terminal.json({ ...page, items: page.items.map(joined(waiting)) })
     else {
       context.terminal.print(runTable(page.items, context, 'TASK'))
+      const now = Date.now()
+      context.terminal.note(waiting.map(({ run, commands }) => waitLine(run, commands, now)))
       if (page.next) context.terminal.note(`More: agentweaver runs --limit ${limit} --after ${page.next}`)
     }
     context.exit(EXIT.ok)

@@ -26,6 +26,7 @@ const POLL_MS = 50
 
 const CreateOptions = ServiceOptions.extend({
   workspace: z.string().optional(),
+  from: z.string().optional(),
   isolated: z.boolean().default(false),
   label: z.record(z.string(), z.string()).optional(),
 })
@@ -37,6 +38,7 @@ function createCommand(context: CliContext): Command {
     example: 'id=$(agentweaver sandbox create -w .)\nagentweaver sandbox exec $id -- npm test',
   })
     .option('-w, --workspace <dir>', 'the folder to work in (default: a new, empty one)')
+    .option('--from <run>', 'begin with the files of the last checkpoint of this run or sandbox')
     .option('--isolated', 'work on a copy of the folder, which must be a git repository')
     .option('--label <key=value>', 'a label; may be repeated', collectPairs)
   command.action(async () => {
@@ -91,11 +93,14 @@ async function untilReady(client: Client, id: string): Promise<Run> {
 }
 
 async function toRequest(
-  { workspace, isolated, label }: z.infer<typeof CreateOptions>,
+  { workspace, from, isolated, label }: z.infer<typeof CreateOptions>,
   cwd: string,
 ): Promise<CreateSandboxInput> {
   const labels = label === undefined ? {} : { labels: label }
   if (workspace === undefined && isolated) throw usageError('--isolated needs --workspace DIR.')
+  if (workspace !== undefined && from !== undefined)
+    throw usageError('Give either --workspace or --from, not both.')
+  if (from !== undefined) return { ...labels, workspace: { kind: 'run', runId: from } }
   if (workspace === undefined) return labels
   const path = resolve(cwd, workspace)
   const found = await stat(path).catch(() => undefined)

@@ -5,31 +5,26 @@ import { duration } from '../terminal/duration.ts'
 import { facts } from '../terminal/table.ts'
 import { visible } from '../terminal/visible.ts'
 import { budgetUsesWords } from '../view/budget-words.ts'
+import { queueWords } from '../view/queue-words.ts'
+import { sourceWords } from '../view/source-words.ts'
+import { continueWith, decisionCommands, isQuestion, waitOf } from '../view/wait-words.ts'
 import {
   type CliContext,
   newServiceCommand,
   openConnection,
   parseOptions,
   ServiceOptions,
+  serviceSuffix,
 } from './command.ts'
 import { stateColour, workspaceWords } from './runs.ts'
 
 const between = (from: string | undefined, to: string | undefined) =>
   from === undefined ? undefined : duration((to ? Date.parse(to) : Date.now()) - Date.parse(from))
 
-/** What a run waits for, since when, and the command that continues it, if no decision does. */
-function waitsFor({ id, state, waiting }: Run): string | undefined {
-  if (!waiting) return undefined
-  const text = `${WAITS_FOR[waiting.for]}, for ${between(waiting.since, undefined)}`
-  return waiting.for === 'resume' && state === 'suspended' ? `${text}: agentweaver resume ${id}` : text
+function waitWords(run: Run): string | undefined {
+  const wait = waitOf(run)
+  return wait && `${wait.what}, since ${wait.since} (${between(wait.since, undefined)})`
 }
-
-const WAITS_FOR = {
-  approval: 'an approval',
-  question: 'an answer',
-  turn: 'the next turn',
-  resume: 'a person who continues it',
-} as const
 
 function factsOf(run: Run, { terminal }: CliContext): (readonly [string, string])[] {
   const { paint } = terminal
@@ -43,10 +38,12 @@ function factsOf(run: Run, { terminal }: CliContext): (readonly [string, string]
       run.outcome &&
         [run.outcome.outcome, run.outcome.summary].filter(Boolean).map(String).map(visible).join(': '),
     ],
-    ['waits for', waitsFor(run)],
+    ['queue', run.queue && queueWords(run.queue, Date.now())],
+    ['waits for', waitWords(run)],
     ['task', run.kind === 'agent' ? visible(run.task) : undefined],
     ['agent', run.kind === 'agent' ? visible(run.agent.kind + model) : undefined],
     ['workspace', visible(workspaceWords(run.workspace))],
+    ['source', run.source && visible(sourceWords(run.source))],
     ['sandbox', run.sandbox && `${run.sandbox.name} (${run.sandbox.isolation.backend})`],
     ['isolation', run.sandbox?.isolation.reason],
     [
@@ -65,23 +62,34 @@ function factsOf(run: Run, { terminal }: CliContext): (readonly [string, string]
   return entries.filter((entry): entry is readonly [string, string] => Boolean(entry[1]))
 }
 
-function approvalLines(approvals: readonly Approval[], { terminal }: CliContext, runId: string): string[] {
+/** The requests that wait for a decision, and the commands that continue the run. */
+function continueLines(run: Run, approvals: readonly Approval[], { terminal, suffix }: Shown): string[] {
   const pending = approvals.filter(({ state }) => state === 'pending')
-  return pending.flatMap(({ requestId, tool, commandHash }) => [
+  const requests = pending.flatMap((approval) => [
     '',
-    terminal.paint.yellow(
-      `Waits for a decision: ${visible(tool)}${commandHash === undefined ? '' : ` ${commandHash}`}`,
-    ),
-    `  agentweaver approve ${runId} ${requestId}`,
-    `  agentweaver deny ${runId} ${requestId}`,
-    `  agentweaver logs ${runId}  shows what exactly it wants`,
+    terminal.paint.yellow(`Waits for ${requestWords(approval)}, until ${approval.expiresAt}`),
+    ...decisionCommands(approval, suffix).map((command) => `  ${command}`),
   ])
+  const others = continueWith(run, [], suffix).map((command) => `  ${command}`)
+  return [
+    ...requests,
+    ...(pending.length > 0 ? [`  agentweaver logs ${run.id}${suffix}  shows what exactly it wants`] : []),
+    ...(others.length > 0 ? ['', terminal.paint.yellow('Continue it with:'), ...others] : []),
+  ]
 }
+
+const requestWords = (approval: Approval): string =>
+  isQuestion(approval)
+    ? 'an answer'
+    : `a decision: ${visible([approval.tool, approval.commandHash].filter(Boolean).join(' '))}`
+
+type Shown = Pick<CliContext, 'terminal'> & { readonly suffix: string }
 
 export function showCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'show',
-    about: 'Show a run or a sandbox: its state, its sandbox, and the requests that wait for a decision.',
+    about:
+      'Show a run or a sandbox: its state, its sandbox, what it waits for, and the commands that continue it.',
     example: 'agentweaver show run_0197f6f2…',
   }).argument('<run>', 'id of the run')
   command.action(async (id: string) => {
@@ -90,12 +98,14 @@ export function showCommand(context: CliContext): Command {
     const run = await connection.client.readRun(id)
     const isFinal = FINAL_STATES.some((state) => state === run.state)
     const approvals = isFinal ? [] : (await connection.client.listApprovals(id)).items
-    if (options.json) context.terminal.json({ ...run, approvals })
+    const suffix = serviceSuffix(options)
+    if (options.json)
+      context.terminal.json({ ...run, approvals, continueWith: continueWith(run, approvals, suffix) })
     else {
       const { paint } = context.terminal
       context.terminal.print([
         ...facts(factsOf(run, context), paint),
-        ...approvalLines(approvals, context, id),
+        ...continueLines(run, approvals, { terminal: context.terminal, suffix }),
       ])
     }
     context.exit(EXIT.ok)

@@ -5,6 +5,7 @@ import { EXIT, type ExitStatus } from '../exit-status.ts'
 import { onInterrupt } from '../terminal/interrupts.ts'
 import { Left } from './exits.ts'
 import type { FollowOptions } from './follow-options.ts'
+import { createQueueProgress } from './queue-progress.ts'
 import { createSession } from './session.ts'
 
 export type Ending =
@@ -20,6 +21,7 @@ const AWAY_WORDS = 'The service does not respond. Retrying for half a minute.'
 export async function followRun(options: FollowOptions): Promise<Ending> {
   const { client, runId, terminal } = options
   const session = createSession(options)
+  const queue = createQueueProgress(options)
   let last = options.after ?? 0
   let breaks = 0
   using _interrupts = onInterrupt(session.interrupt)
@@ -35,6 +37,7 @@ export async function followRun(options: FollowOptions): Promise<Ending> {
       last = envelope.sequence
       breaks = 0
       options.show(runId, envelope)
+      queue.follow(envelope.event.type)
       session.handle(envelope.event)
       const ending = endingOf(envelope, options.untilTurn, session.hasCancelled())
       if (ending) return ending
@@ -43,6 +46,7 @@ export async function followRun(options: FollowOptions): Promise<Ending> {
     if (error instanceof Left) return { kind: 'left' }
     throw isAway(error) ? away(options, last, error) : error
   } finally {
+    queue.stop()
     session.close()
   }
   throw new Error(`the stream of ${runId} ended before the run`)

@@ -9,6 +9,8 @@ export interface Progress extends Disposable {
   clear(): void
   /** Starts a new wait. */
   waitFor(what: string): void
+  /** Changes the text of the current wait. Its time goes on. */
+  update(what: string): void
 }
 
 /** Writes only to a terminal, so log files contain no progress. */
@@ -36,6 +38,9 @@ export function createProgress(stream: Stream, now: () => number = Date.now): Pr
     waitFor(what) {
       erase()
       waiting = { what, since: now() }
+    },
+    update(what) {
+      if (waiting) waiting = { what, since: waiting.since }
     },
     [Symbol.dispose]() {
       clear()

@@ -9,6 +9,7 @@ import { OutputLines } from './output-lines.ts'
 import { requestWords } from './request-words.ts'
 import { head, type Look, quote, row } from './row.ts'
 import { acceptWords, ignoredWords, trustedWords } from './settings-words.ts'
+import { sourceWords } from './source-words.ts'
 
 type DataOf<T extends RunEventType> = Extract<RunEvent, { type: T }>['data']
 type Renderers = { readonly [T in RunEventType]?: (data: DataOf<T>, at: string) => string[] }
@@ -42,9 +43,12 @@ function runRenderers(look: Look): Renderers {
   /** What failed the last turn. A run that fails for the same reason does not repeat the text. */
   let turnFailure: string | undefined
   return {
-    'run.queued': ({ task }, at) => {
+    'run.queued': ({ task, source }, at) => {
       queuedAt = Date.parse(at)
-      return row(look, ['task', 'bold'], readable(task).trim())
+      return [
+        ...row(look, ['task', 'bold'], readable(task).trim()),
+        ...(source ? row(look, 'source', sourceWords(source)) : []),
+      ]
     },
     'sandbox.selected': ({ backend, isRealIsolation, shell, reason }) =>
       row(

@@ -13,17 +13,9 @@ const THIRD_PARTY: readonly Source[] = [
   ['crds', 'flux-kustomize'],
   ['crds', 'flux-source'],
 ]
-const SERVED: readonly Source[] = [
-  ['crds', 'agent-sandbox'],
-  ['crds', 'cilium'],
-]
 
 /** CRDs for the kinds of the tree that our clusters do not serve by default. */
 export const thirdPartyCrds = async (): Promise<KubeObject[]> => withAzure(await readCrds(THIRD_PARTY))
-
-/** CRDs for every custom kind of the tree. */
-export const allCrds = async (): Promise<KubeObject[]> =>
-  withAzure(await readCrds([...THIRD_PARTY, ...SERVED]))
 
 /**
  * The fields of the operator's PodMonitor that Azure's CRD also has (ama-metrics-podmonitor-crd.yaml in
@@ -55,7 +47,8 @@ function keep(properties: Record<string, unknown>, known: RegExp): void {
   for (const name of Object.keys(properties)) if (!known.test(name)) delete properties[name]
 }
 
-async function readCrds(sources: readonly Source[]): Promise<KubeObject[]> {
+/** The CRDs in folders of our tools. */
+export async function readCrds(sources: readonly Source[]): Promise<KubeObject[]> {
   const tools = await ensureTools(['crds'], () => {})
   return sources
     .flatMap(([module, folder]) => readManifests(tools.share(module, folder)))

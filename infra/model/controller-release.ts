@@ -153,4 +153,4 @@ export function lockedObjects(): KubeManifest[] {
  * Marks an object in a plan that has only its name: the checksum of the release file that contains the complete
  * object.
  */
-export const LOCK_ANNOTATION = 'agentweaver.io/release-file-sha256'
+const LOCK_ANNOTATION = 'agentweaver.io/release-file-sha256'

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import { API_ENV_PREFIX, ApiEnv, AZURE_KEYS, CLIENT_ENV_KEYS } from '../../contracts/api-env.ts'
 import { missingInPod } from '../../contracts/api-pod-env.ts'
@@ -65,6 +66,10 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     limits: {
       maxRuns: env.AGENTWEAVER_MAX_RUNS,
       maxRunsPerOwner: env.AGENTWEAVER_MAX_RUNS_PER_OWNER,
+      maxQueued: env.AGENTWEAVER_MAX_QUEUED,
+      maxQueuedPerOwner: env.AGENTWEAVER_MAX_QUEUED_PER_OWNER,
+      maxLaunches: maxLaunches(env),
+      queueTimeoutMs: seconds(env.AGENTWEAVER_QUEUE_TIMEOUT_SECONDS),
       maxSuspendedPerOwner: env.AGENTWEAVER_MAX_SUSPENDED_PER_OWNER,
       approvalTtlMs: seconds(env.AGENTWEAVER_APPROVAL_TTL_SECONDS),
       suspendAfterMs: suspendAfterMs(env),
@@ -88,6 +93,11 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     },
   })
 }
+
+/** The start of a local sandbox is work of the processors of this machine. Pods start elsewhere. */
+const maxLaunches = (env: ApiEnv) =>
+  env.AGENTWEAVER_MAX_LAUNCHES ??
+  (env.AGENTWEAVER_SANDBOXES === 'local' ? availableParallelism() : env.AGENTWEAVER_MAX_RUNS)
 
 /** Undefined if runs that wait keep their sandboxes. Runs of a service for one command end with it. */
 const suspendAfterMs = (env: ApiEnv) =>

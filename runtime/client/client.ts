@@ -9,6 +9,7 @@ import {
   type DenyTool,
   EventPage,
   FileListing,
+  type ForkRunInput,
   Readiness,
   Run,
   RunPage,
@@ -111,6 +112,9 @@ function runCalls({ transport, call }: Parts) {
   return {
     startRun: (run: StartRunInput, options?: CallOptions) =>
       call(Run, { method: 'POST', path: API_ROUTES.runs, json: run, ...options }),
+    /** Starts a run with the conversation and the files of another run's last checkpoint. */
+    forkRun: (id: string, fork: ForkRunInput, options?: CallOptions) =>
+      call(Run, { method: 'POST', path: runPath(id, 'fork'), json: fork, ...options }),
     readRun: (id: string, options?: CallOptions) =>
       call(Run, { method: 'GET', path: runPath(id), ...options }),
     /** Newest first. */

@@ -20,11 +20,19 @@ export async function makePlaceholder(
     const one = parts.slice(0, index + 1).join('/')
     const isLast = index === parts.length - 1
     if (await lstat(join(root, one)).catch(absent)) continue
-    if (isLast && kind === 'file') await writeFile(join(root, one), '', { flag: 'wx' })
-    else await mkdir(join(root, one))
+    const making =
+      isLast && kind === 'file' ? writeFile(join(root, one), '', { flag: 'wx' }) : mkdir(join(root, one))
+    // Another run in this folder may have created it at the same moment.
+    if (!(await making.then(() => true, isThere))) continue
     made.push({ path: one, identity: await identityOf(join(root, one)) })
   }
   return made
+}
+
+/** False if the place exists. */
+function isThere(error: unknown): boolean {
+  if (errnoOf(error) !== 'EEXIST') throw error
+  return false
 }
 
 /** Removes placeholders that are still empty and unchanged. Anything else belongs to the user by now. */

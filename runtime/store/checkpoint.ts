@@ -1,3 +1,6 @@
+import type * as z from 'zod'
+import type { Origin } from './columns.ts'
+
 /** The position of a saved session and workspace. */
 export interface Checkpoint {
   /** The last event of the run that the checkpoint includes. */
@@ -62,3 +65,23 @@ export interface CheckpointStore {
    */
   sweep(given: { readonly endedBefore: string; readonly now: Date; readonly limit: number }): Promise<number>
 }
+
+/** The parts of a checkpoint. */
+export type CheckpointPart = 'workspace' | 'session'
+
+/** The part of a transaction that changes checkpoints. */
+export interface CheckpointTransaction {
+  /**
+   * Puts a checkpoint in force, in place of the last one and of the uploaded archive. `conflict` if one of its contents is
+   * not stored, or if the last one is of a later moment of the run.
+   */
+  commitCheckpoint(runId: string, checkpoint: StoredCheckpoint): Promise<void>
+  /**
+   * Gives a run parts of the checkpoint of another run of the same owner. It does not depend on `from` afterwards, and any
+   * checkpoint of its own is later. `conflict` if a part is missing.
+   */
+  copyCheckpoint(parts: readonly CheckpointPart[], runs: { from: string; to: string }): Promise<void>
+}
+
+/** The checkpoint of another run that a run began from. */
+export type RunOrigin = Readonly<z.infer<typeof Origin>>

@@ -1,17 +1,11 @@
 /** Free text as a column keeps it: JSON's escapes without the quotes. Equal texts stay equal. */
 export const toText = (text: string): string => JSON.stringify(text).slice(1, -1)
-export const fromText = (column: string): string => JSON.parse(`"${column}"`) as string
 
 export const toOptionalText = (text: string | undefined) => (text === undefined ? null : toText(text))
-export const fromOptionalText = (column: string | null) => (column === null ? undefined : fromText(column))
 
 export const toJson = (value: unknown): string => JSON.stringify(value ?? null)
-/** Parses a column that this program wrote. The caller states the type of the written value. */
-export const fromJson = <T>(column: string): T => JSON.parse(column) as T
 
 export const toOptionalJson = (value: unknown) => (value === undefined ? null : toJson(value))
-export const fromOptionalJson = <T>(column: string | null): T | undefined =>
-  column === null ? undefined : fromJson<T>(column)
 
 type Absent<T> = undefined extends T ? true : null extends T ? true : false
 type Present<T> = { [K in keyof T as Absent<T[K]> extends false ? K : never]: T[K] } & {

@@ -29,9 +29,11 @@ export interface Engine {
   lockRows<O>(
     query: SelectQueryBuilder<Tables, 'audit_heads', O>,
   ): SelectQueryBuilder<Tables, 'audit_heads', O>
+  /** Locks the selected rows and leaves out those that another transaction has locked. */
+  lockFreeRows<O>(query: SelectQueryBuilder<Tables, 'runs', O>): SelectQueryBuilder<Tables, 'runs', O>
   /** Keeps other processes from migrating until the transaction ends. */
   lockSchema(tx: Kysely<Tables>): Promise<void>
-  /** Keeps other transactions that count runs waiting until this one ends. */
+  /** Keeps other transactions that count runs or change the queue waiting until this one ends. */
   lockAdmission(tx: Kysely<Tables>): Promise<void>
   /** Notifies other processes, when the transaction commits, which runs have new events. */
   announce(tx: Kysely<Tables>, runIds: Iterable<string>): Promise<void>

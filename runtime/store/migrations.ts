@@ -2,6 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import { backfillCalls } from './backfill-calls.ts'
 import { createBlobs, createCheckpoints } from './create-blobs.ts'
 import type { Engine } from './engine.ts'
+import { QUEUE_MIGRATION } from './queue-migration.ts'
 import type { Tables } from './schema.ts'
 
 export interface Migration {
@@ -205,6 +206,9 @@ async function createService(db: Kysely<Tables>): Promise<void> {
     .execute()
 }
 
+const addSource: Migration['up'] = (db) =>
+  db.schema.alterTable('runs').addColumn('source_json', 'text').execute()
+
 /** Forward only. A migration that was released is never changed: a new one is added. */
 export const MIGRATIONS: readonly Migration[] = [
   {
@@ -378,4 +382,6 @@ export const MIGRATIONS: readonly Migration[] = [
     name: 'checkpoints whose parts are contents with a digest',
     up: createCheckpoints,
   },
+  { version: 14, ...QUEUE_MIGRATION },
+  { version: 15, name: 'the run from whose checkpoint a run began', up: addSource },
 ]

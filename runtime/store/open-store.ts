@@ -1,4 +1,5 @@
 import type { Log } from '../kit/log.ts'
+import { present } from './codec.ts'
 import type { Engine, OnRemoteEvents } from './engine.ts'
 import { EventListeners } from './event-listeners.ts'
 import { migrate } from './migrate.ts'
@@ -25,7 +26,7 @@ export async function openStore(location: StoreLocation, { log }: { log: Log }):
     await migrate(engine)
     await engine.writer.transaction().execute((db) => deleteAbandonedBlobs({ db, engine }))
     const blobFolder = location.kind === 'sqlite' ? `${location.file}-blobs` : undefined
-    return reportingFaults(createSqlStore(engine, listeners, blobFolder))
+    return reportingFaults(createSqlStore(engine, listeners, { log, ...present({ blobFolder }) }))
   } catch (error) {
     await engine.close()
     throw error

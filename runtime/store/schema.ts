@@ -1,5 +1,6 @@
 import type { Generated } from 'kysely'
 import type { CallRow } from './call-row.ts'
+import type { Lane } from './queue.ts'
 import type { ApprovalRow, ClaimRow, TurnRow } from './store.ts'
 
 /**
@@ -126,6 +127,9 @@ export interface Tables {
     trusted_at: string
   }
   leases: { name: string; holder: string; expires_ms: number }
+  queue: QueueTable
+  /** When waiting runs were started, for the estimates of other runs. */
+  queue_starts: { lane: Lane; at_ms: number }
   schema_migrations: { version: number; name: string; applied_at: string }
 }
 
@@ -169,6 +173,29 @@ interface RunsTable {
   suspend_asked_at: string | null
   usage_json: string | null
   touched_secret: number
+  source_json: string | null
+}
+
+/** All times are of the store's clock, in milliseconds since 1970. */
+interface QueueTable {
+  run_id: string
+  lane: Lane
+  owner: string
+  /** When the run was queued for the first time. */
+  queued_ms: number | null
+  /** 1: the oldest waiting run of its owner; 0: another waiting run; null: the run does not wait. */
+  place: number | null
+  /** When the run became the first of its owner. */
+  turn_ms: number | null
+  /** When this wait began. */
+  entered_ms: number | null
+  /** Start of the wait that has a deadline. */
+  deadline_from_ms: number | null
+  /** A run that found no room does not try again before this time, even if there seems to be room. */
+  not_before_ms: number
+  /** When a run that found no room tries again, even if no room was reported. */
+  due_ms: number | null
+  attempts: number
 }
 
 interface ApprovalsTable {

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { RunEnvelope } from '../../contracts/events.ts'
+import type { Log } from '../kit/log.ts'
 import { present } from './codec.ts'
 import type { Engine, WriteScope } from './engine.ts'
 import type { EventListeners } from './event-listeners.ts'
@@ -18,6 +19,7 @@ import { readContent, sweepContents, writeContent } from './tables/contents.ts'
 import { readEvents } from './tables/events.ts'
 import { deleteOldKeys, readIdempotencyKey, writeIdempotencyKey } from './tables/idempotency.ts'
 import { acquireLease, releaseLease } from './tables/leases.ts'
+import { listOverdueInQueue, viewQueue } from './tables/queue.ts'
 import { countRuns, listAbandonedRuns, listRuns, readRun } from './tables/runs.ts'
 import { readSetting, writeSetting } from './tables/settings.ts'
 import {
@@ -31,7 +33,11 @@ import {
 const READINESS = { name: 'readiness', holder: 'every process', ttlMs: 0 }
 
 /** The store over a migrated engine. */
-export function createSqlStore(engine: Engine, listeners: EventListeners, blobFolder?: string): Store {
+export function createSqlStore(
+  engine: Engine,
+  listeners: EventListeners,
+  { log, blobFolder }: { readonly log: Log; readonly blobFolder?: string },
+): Store {
   const reading = { db: engine.reader, engine }
   const write = createWriter(engine, listeners)
   const blobs = blobFolder === undefined ? blobChunks(reading, write) : blobFiles(blobFolder)
@@ -41,9 +47,15 @@ export function createSqlStore(engine: Engine, listeners: EventListeners, blobFo
     transaction: (work) => write((scope) => work(transactionOver(scope))),
 
     readRun: (id) => readRun(reading, id),
-    listRuns: (filter) => listRuns(reading, filter),
+    listRuns: async (filter) => {
+      const { damaged, ...page } = await listRuns(reading, filter)
+      for (const { id, error } of damaged) log.error('a run cannot be read', { runId: id, error })
+      return page
+    },
     countRuns: (filter) => countRuns(reading, filter),
     listAbandonedRuns: (states, limit) => listAbandonedRuns(reading, states, limit),
+    listOverdueInQueue: (query) => listOverdueInQueue(reading, query),
+    viewQueue: (query) => viewQueue(reading, query),
     readEvents: (runId, after, limit) => readEvents(reading, runId, { after, limit }),
     onEvents: (runId, listener) => listeners.add(runId, listener),
     listApprovals: (runId, filter) => listApprovals(reading, runId, filter),

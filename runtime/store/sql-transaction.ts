@@ -5,12 +5,19 @@ import { insertApiKey } from './tables/api-keys.ts'
 import { decideApproval, insertApproval, listApprovals, readApproval } from './tables/approvals.ts'
 import { appendAudit, lockAuditHead } from './tables/audit.ts'
 import { changeCall, insertCall, listCalls, listReleasedCalls, readCall } from './tables/calls.ts'
-import { commitCheckpoint } from './tables/checkpoints.ts'
+import { commitCheckpoint, copyCheckpoint } from './tables/checkpoints.ts'
 import { bindClaim, changeClaim, readClaim, upsertClaim } from './tables/claims.ts'
 import { endCommand, insertCommand, listRunningCommands, readCommand } from './tables/commands.ts'
 import { appendEvents } from './tables/events.ts'
 import { insertIdempotencyKey } from './tables/idempotency.ts'
-import { changeRun, changeRunState, countRuns, insertRun, readAndLockRun } from './tables/runs.ts'
+import {
+  countRunsUnderWay,
+  expireInQueue,
+  listQueueHeads,
+  readAttempts,
+  waitForRoom,
+} from './tables/queue.ts'
+import { changeRun, changeRunState, countRuns, insertRun, lockIfFree, readAndLockRun } from './tables/runs.ts'
 import { writeSetting } from './tables/settings.ts'
 import { trustFirst } from './tables/trusted-folders.ts'
 import {
@@ -35,6 +42,16 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
     await scope.engine.lockAdmission(scope.db)
     return countRuns(scope, filter)
   },
+
+  lockRunIfFree: (id) => lockIfFree(scope, id),
+  countRunsUnderWay: async (query) => {
+    await scope.engine.lockAdmission(scope.db)
+    return countRunsUnderWay(scope, query)
+  },
+  listQueueHeads: (query) => listQueueHeads(scope, query),
+  waitForRoom: (id, wait) => waitForRoom(scope, id, wait),
+  readAttempts: (id) => readAttempts(scope, id),
+  expireInQueue: (id) => expireInQueue(scope, id),
 
   trustFirst: (folder) => trustFirst(scope, folder),
 
@@ -65,6 +82,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   auditHead: (runId) => lockAuditHead(scope, runId),
   appendAudit: (rows, head) => appendAudit(scope, rows, head),
   commitCheckpoint: (runId, checkpoint) => commitCheckpoint(scope, runId, checkpoint),
+  copyCheckpoint: (parts, runs) => copyCheckpoint(scope, parts, runs),
   insertIdempotencyKey: (row) => insertIdempotencyKey(scope, row),
   insertApiKey: (row) => insertApiKey(scope, row),
   writeSetting: (name, value) => writeSetting(scope, name, value),

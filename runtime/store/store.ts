@@ -1,20 +1,48 @@
-import type { Run, RunState, Turn, WaitingFor } from '../../contracts/api.ts'
-import type { ErrorCode } from '../../contracts/errors.ts'
+import type * as z from 'zod'
 import type { HostEnvelope, RunEnvelope, RunEvent } from '../../contracts/events.ts'
-import type { Isolation } from '../../contracts/exec.ts'
-import type { SandboxSettings } from '../../contracts/policy.ts'
 import type { AuditHead, AuditQuery, AuditRow } from './audit-rows.ts'
 import type { CallChange, CallRow, NewCall, ReleasedCalls } from './call-row.ts'
-import type { Checkpoint, CheckpointStore, StoredCheckpoint } from './checkpoint.ts'
+import type { Checkpoint, CheckpointStore, CheckpointTransaction, RunOrigin } from './checkpoint.ts'
+import type * as columns from './columns.ts'
 import type { EventListener } from './event-listeners.ts'
+import type { QueueReads, QueueTransaction } from './queue.ts'
+import type { ApiKeyRow, IdempotencyKey, IdempotencyRow, TrustedFolder } from './service-rows.ts'
 
-/** A run as the store keeps it: what callers see, and what the executor needs to go on after a restart. */
-export interface RunRow extends Omit<Run, 'sandbox' | 'budgets'> {
-  readonly sandbox?: { readonly name: string; readonly isolation: Isolation }
-  /** The requested agent, without any credential. */
-  readonly agentSpec: unknown
+export type RunState = z.infer<typeof columns.RunStates>
+
+/** A run as the store keeps it. Optional members are absent until they have a value. */
+export interface RunRow {
+  readonly id: string
+  readonly kind: z.infer<typeof columns.RunKinds>
+  readonly owner: string
+  readonly state: RunState
+  readonly task: string
+  readonly workspace: z.infer<typeof columns.Workspaces>
+  /** What callers see of the agent. */
+  readonly agent: z.infer<typeof columns.RunAgent>
+  /** The requested agent, without any credential. `null` for a sandbox without an agent. */
+  readonly agentSpec: columns.Json
+  readonly labels: z.infer<typeof columns.RunLabels>
+  readonly interactive: boolean
+  readonly generation: number
+  readonly sandbox?: z.infer<typeof columns.RunSandbox>
+  /** The run from whose checkpoint this run began. */
+  readonly source?: RunOrigin
+  /** Why the run failed. */
+  readonly failure?: z.infer<typeof columns.RunFailure>
+  /** The last outcome that the agent reported. */
+  readonly outcome?: z.infer<typeof columns.Outcome>
+  /** Set while the state is `waiting`, `suspending` or `suspended`. */
+  readonly waiting?: z.infer<typeof columns.Waiting>
+  readonly lastSequence: number
+  readonly createdAt: string
+  readonly startedAt?: string
+  readonly firstEventAt?: string
+  readonly endedAt?: string
+  /** When the checkpoint was saved. */
+  readonly checkpointAt?: string
   /** Settings in force for this run, after ceiling, policy and request. */
-  readonly settings: SandboxSettings
+  readonly settings: z.infer<typeof columns.RunSettings>
   readonly policyVersion: string
   readonly keyId: string
   /** Last host sequence of the current generation that is committed here. */
@@ -23,8 +51,8 @@ export interface RunRow extends Omit<Run, 'sandbox' | 'budgets'> {
   readonly hostReread: number
   /** The process that drives the run. No other process may write the run's progress. */
   readonly holder?: string
-  /** How the run is to end, once that is decided; its driver may be another process. As JSON. */
-  readonly ending?: unknown
+  /** How the run is to end, once that is decided; its driver may be another process. */
+  readonly ending?: columns.RunEnding
   /** When a process that does not drive the run last used its sandbox. */
   readonly usedAt?: string
   /** Active time in ms that counts against the run's limit, across all drivers. Slightly more than the exact value. */
@@ -51,14 +79,8 @@ export interface RunTouched {
   readonly secret: boolean
 }
 
-export interface RunUsage {
-  steps: number
-  model_requests: number
-  tokens: number
-  event_bytes: number
-  /** As of the last report. The exact value follows from the start of the run. */
-  wall_seconds: number
-}
+/** `wall_seconds`: as of the last report. The exact value follows from the start of the run. */
+export type RunUsage = z.infer<typeof columns.Usage>
 
 export type NewRun = Omit<
   RunRow,
@@ -77,7 +99,9 @@ export type NewRun = Omit<
   | 'suspendAskedAt'
   | 'usage'
   | 'touched'
+  | 'agentSpec'
 > & {
+  readonly agentSpec: unknown
   /** What a run that begins from the checkpoint of another run may have seen there. */
   readonly touched?: RunTouched
 }
@@ -107,7 +131,7 @@ export type RunChange = Partial<
 > & {
   // `null`: no process drives the run; the run does not wait.
   readonly holder?: string | null
-  readonly waiting?: { readonly for: WaitingFor; readonly since: string } | null
+  readonly waiting?: { readonly for: z.infer<typeof columns.Waiting>['for']; readonly since: string } | null
 }
 
 /**
@@ -119,20 +143,25 @@ export interface ClaimRow {
   readonly generation: number
   readonly runId: string
   readonly keyId: string
-  readonly state: 'requested' | 'bound' | 'released'
+  readonly state: z.infer<typeof columns.ClaimStates>
   readonly uid?: string
   readonly sandboxUid?: string
   readonly podUid?: string
   /** What the provider needs to find and clean the sandbox after a crash, as JSON. */
-  readonly handle?: unknown
+  readonly handle?: columns.Json
   readonly createdAt: string
 }
 
-export interface TurnRow extends Turn {
+export type NewClaim = Omit<ClaimRow, 'handle'> & { readonly handle?: unknown }
+
+export interface TurnRow {
+  readonly id: string
+  readonly runId: string
+  readonly state: z.infer<typeof columns.TurnStates>
   readonly prompt: string
   readonly final: boolean
   readonly ordinal: number
-  /** How the turn ended. Absent until then, and in rows of earlier releases. */
+  /** How the turn ended. Absent until then. */
   readonly end?: TurnEnd
   /** What the last sandbox was sent, if it is not the prompt: a turn that is sent again has a preface. */
   readonly sentPrompt?: string
@@ -140,25 +169,22 @@ export interface TurnRow extends Turn {
   readonly outcome?: TurnOutcome
 }
 
-export interface TurnEnd {
-  readonly state: 'completed' | 'failed' | 'cancelled'
-  /** Why the turn failed. */
-  readonly code?: ErrorCode
-  readonly message?: string
-}
-
-export interface TurnOutcome {
-  readonly outcome: 'succeeded' | 'failed'
-  readonly summary?: string
-}
+/** `code`, `message`: why the turn failed. */
+export type TurnEnd = Readonly<z.infer<typeof columns.TurnEnds>>
+export type TurnOutcome = Readonly<z.infer<typeof columns.Outcome>>
 
 export interface CommandRow {
   readonly id: string
   readonly runId: string
-  readonly request: unknown
+  readonly request: columns.Json
   /** The requester, as the audit names it; absent in rows of earlier releases. */
   readonly actor?: string
-  readonly state: 'running' | 'ended'
+  readonly state: z.infer<typeof columns.CommandStates>
+  readonly result?: columns.Json
+}
+
+export type NewCommand = Omit<CommandRow, 'request' | 'result'> & {
+  readonly request: unknown
   readonly result?: unknown
 }
 
@@ -166,56 +192,20 @@ export interface ApprovalRow {
   readonly requestId: string
   readonly runId: string
   readonly callId: string
-  readonly kind: 'shell' | 'tool' | 'question'
+  readonly kind: z.infer<typeof columns.ApprovalKinds>
   readonly tool: string
   /** SHA-256 over the RFC 8785 form of `{runId, tool, request}`. */
   readonly binding: string
   readonly commandHash?: string
   readonly redacted: boolean
-  readonly state: 'pending' | 'approved' | 'denied' | 'expired' | 'superseded' | 'answered'
-  readonly scope?: 'once' | 'run'
+  readonly state: z.infer<typeof columns.ApprovalStates>
+  readonly scope?: z.infer<typeof columns.ApprovalScopes>
   readonly decidedBy?: string
   readonly reason?: string
   readonly answer?: string
   readonly expiresAt: string
   readonly createdAt: string
 }
-
-export interface ApiKeyRow {
-  readonly id: string
-  /** SHA-256 of the key, hex. */
-  readonly hash: string
-  readonly owner: string
-  readonly role: 'user' | 'operator'
-  readonly createdAt: string
-}
-
-/** The settings that are in force in one folder, for the runs of one owner. */
-export interface TrustedFolder {
-  readonly owner: string
-  /** The folder's real path. */
-  readonly path: string
-  /**
-   * The content of the settings file when it was accepted; absent if there was no file, in which case the defaults
-   * apply.
-   */
-  readonly settings?: string
-  readonly origin: 'first_run' | 'trust'
-  readonly trustedAt: string
-}
-
-/** The response of a mutation, stored under its idempotency key. */
-export type IdempotencyRow = {
-  readonly owner: string
-  readonly key: string
-  /** SHA-256 over method, path and body. */
-  readonly fingerprint: string
-  readonly status: number
-  readonly body: string
-  readonly createdAt: string
-}
-
-export type IdempotencyKey = Pick<IdempotencyRow, 'owner' | 'key'>
 
 export interface RunFilter {
   readonly owner?: string
@@ -228,12 +218,15 @@ export interface RunFilter {
   readonly limit: number
 }
 
+/** A run and the process that drives it. */
+export type Held = Pick<RunRow, 'id' | 'holder'>
+
 export type RunCount = { readonly owner?: string; readonly states: readonly RunState[] }
 
 /** Leases of processes that drive runs are named by this and their id. */
 export const HOLDER_LEASE = 'holder:'
 /** What one transaction may do. Every method sees the writes before it. */
-export interface Transaction {
+export interface Transaction extends QueueTransaction, CheckpointTransaction {
   insertRun(run: NewRun): Promise<RunRow>
   /** Reads the run and locks it against other writers until the transaction ends, so that the result stays valid. */
   readRun(id: string): Promise<RunRow | undefined>
@@ -266,17 +259,17 @@ export interface Transaction {
 
   insertTurn(turn: Omit<TurnRow, 'ordinal'>): Promise<TurnRow>
   /** `sentPrompt`: what the sandbox is sent, if it is not the turn's prompt. */
-  changeTurn(id: string, state: Turn['state'], sentPrompt?: string): Promise<void>
+  changeTurn(id: string, state: TurnRow['state'], sentPrompt?: string): Promise<void>
   /** Marks a turn as ended and stores how it ended. */
   endTurn(id: string, end: TurnEnd): Promise<void>
   /** Stores what the agent reported in a turn. A later report replaces an earlier one. */
   reportOutcome(turnId: string, outcome: TurnOutcome): Promise<void>
-  listTurns(runId: string, states?: readonly Turn['state'][]): Promise<TurnRow[]>
+  listTurns(runId: string, states?: readonly TurnRow['state'][]): Promise<TurnRow[]>
   readTurn(id: string): Promise<TurnRow | undefined>
   /** The last turn that has ended. */
   lastEndedTurn(runId: string): Promise<TurnRow | undefined>
 
-  insertCommand(command: CommandRow): Promise<void>
+  insertCommand(command: NewCommand): Promise<void>
   /** Ends a running command; the first result stands. */
   endCommand(id: string, result: unknown): Promise<void>
   readCommand(runId: string, id: string): Promise<CommandRow | undefined>
@@ -313,19 +306,14 @@ export interface Transaction {
 
   /** Stores a response under its key; returns false if the key already has one. */
   insertIdempotencyKey(row: IdempotencyRow): Promise<boolean>
-  /**
-   * Puts a checkpoint in force, in place of the last one and of the uploaded archive. `conflict` if one of its contents is
-   * not stored, or if the last one is of a later moment of the run.
-   */
-  commitCheckpoint(runId: string, checkpoint: StoredCheckpoint): Promise<void>
   insertApiKey(row: ApiKeyRow): Promise<void>
   writeSetting(name: string, value: string): Promise<void>
 
-  upsertClaim(claim: ClaimRow): Promise<void>
+  upsertClaim(claim: NewClaim): Promise<void>
   readClaim(key: Pick<ClaimRow, 'namespace' | 'name' | 'generation'>): Promise<ClaimRow | undefined>
   changeClaim(
     key: Pick<ClaimRow, 'namespace' | 'name' | 'generation'>,
-    change: Partial<ClaimRow>,
+    change: Partial<NewClaim>,
   ): Promise<void>
   /**
    * Binds a requested claim to its sandbox. Fails with `identity_mismatch` if the claim's row has no UID or a different
@@ -333,7 +321,7 @@ export interface Transaction {
    */
   bindClaim(
     key: Pick<ClaimRow, 'namespace' | 'name' | 'generation'>,
-    ids: Required<Pick<ClaimRow, 'uid' | 'sandboxUid' | 'podUid'>> & Pick<ClaimRow, 'handle'>,
+    ids: Required<Pick<ClaimRow, 'uid' | 'sandboxUid' | 'podUid'>> & Pick<NewClaim, 'handle'>,
   ): Promise<void>
 }
 
@@ -350,7 +338,7 @@ export type NewEvent = {
 }
 
 /** The SQL store, one interface over SQLite and PostgreSQL. */
-export interface Store extends CheckpointStore {
+export interface Store extends QueueReads, CheckpointStore {
   readonly engine: 'sqlite' | 'postgres'
   /**
    * Runs `work` in one transaction (SQLite: immediate; PostgreSQL: read committed with the row locks it takes).
@@ -359,10 +347,11 @@ export interface Store extends CheckpointStore {
   transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
 
   readRun(id: string): Promise<RunRow | undefined>
+  /** Leaves out runs whose row is damaged, and logs them: they must not hide the other runs. */
   listRuns(filter: RunFilter): Promise<{ items: RunRow[]; next?: string }>
   countRuns(filter: RunCount): Promise<number>
   /** Runs in these states whose holder has no lease any more, or that have none, oldest first. */
-  listAbandonedRuns(states: readonly RunState[], limit: number): Promise<RunRow[]>
+  listAbandonedRuns(states: readonly RunState[], limit: number): Promise<Held[]>
   /** Events after `after`, oldest first. */
   readEvents(runId: string, after: number, limit: number): Promise<RunEnvelope[]>
   /**

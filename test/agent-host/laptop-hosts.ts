@@ -14,8 +14,8 @@ import { startHostProcess } from '../../runtime/sandboxes/local/host-process.ts'
 import { selectIsolation } from '../../runtime/sandboxes/local/isolation.ts'
 import type { TicketKeys } from '../conformance/agent-host-cases/forge.ts'
 import type { HostUnderTest } from '../conformance/agent-host-cases/host.ts'
+import { bundledHost } from '../helpers/bundled-host.ts'
 import { freePort } from '../helpers/free-port.ts'
-import { bundlePrograms } from '../helpers/programs.ts'
 
 const KID = 'k1'
 
@@ -25,7 +25,6 @@ const trustful: ConnectionGuard = { verify: async () => undefined }
 /** Creates the folder and the ticket keys that all AgentHosts of one test file share. */
 export function createLaptop() {
   const folder = mkdtempSync(join(tmpdir(), 'aw-laptop-'))
-  const programs = bundlePrograms()
   const jwksFile = join(folder, 'jwks.json')
   const { privateKey } = generateKeyPairSync('ed25519')
   const publish = async (keys: readonly JWK[]) => writeFileSync(jwksFile, JSON.stringify({ keys }))
@@ -36,11 +35,8 @@ export function createLaptop() {
     folder,
     jwksFile,
     keys,
-    bundled: programs.agentHost,
-    remove: () => {
-      rmSync(folder, { recursive: true, force: true })
-      programs.remove()
-    },
+    bundled: bundledHost,
+    remove: () => rmSync(folder, { recursive: true, force: true }),
   }
 }
 

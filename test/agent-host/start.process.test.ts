@@ -1,14 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { afterAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { createLog } from '../../runtime/kit/log.ts'
-import { bundlePrograms } from '../helpers/programs.ts'
+import { bundledHost } from '../helpers/bundled-host.ts'
 import { until } from '../helpers/until.ts'
 import { startHostOnSocket } from './process-rig.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
-const programs = bundlePrograms()
-afterAll(programs.remove)
 
 it.each(['the sources', 'the bundle'])(
   'reaches standby, prepares for a run and accepts one when started from %s',
@@ -21,7 +19,7 @@ it.each(['the sources', 'the bundle'])(
         if (line?.startsWith('{')) messages.push(JSON.parse(line).message)
       },
     })
-    const entry = program === 'the bundle' ? await programs.agentHost() : undefined
+    const entry = program === 'the bundle' ? await bundledHost() : undefined
 
     const host = await startHostOnSocket({ log, logLevel: 'debug', entry })
     await until('it has prepared for a run', () => messages.includes('settled'))
@@ -32,7 +30,7 @@ it.each(['the sources', 'the bundle'])(
 )
 
 it('has no path of the machine that built it in its bundles', async () => {
-  const folder = dirname(dirname(await programs.agentHost()))
+  const folder = dirname(dirname(await bundledHost()))
 
   for (const name of ['agent-host', 'runner']) {
     const text = readFileSync(join(folder, name, 'server.cjs'), 'utf8')

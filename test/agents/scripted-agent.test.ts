@@ -124,6 +124,18 @@ describe('a suspended turn of the scripted agent', () => {
     expect(desk.calls.map(({ callId }) => callId)).toEqual(['t1.g2.1', 't1.g2.2'])
   })
 
+  it('is over if another turn starts, which continues with the next list of steps', async () => {
+    const { sessionFiles } = await suspend(config, { waiting: ['read_file'] })
+
+    const { agent, desk } = await restore(config, sessionFiles)
+    const turn = startTurn(agent, { turnId: 't2' })
+    const result = await turn.result
+
+    expect(result).toEqual({ state: 'completed' })
+    expect(desk.calls).toEqual([])
+    expect(streamed(turn.events)).toBe('the next turn')
+  })
+
   it('is not exported between its calls', async () => {
     const waits = scripted([{ kind: 'wait', ms: 600_000 }])
     const { agent } = await anAgent(waits)

@@ -85,8 +85,7 @@ export class MemoryService implements RunService {
 
   async startRun(caller: Caller, request: Parameters<RunService['startRun']>[1]) {
     this.#begin('startRun')
-    if (this.runs.size >= this.maxRuns)
-      throw new SandboxError('too_many_runs', 'The limit of runs is reached.')
+    if (this.runs.size >= this.maxRuns) throw new SandboxError('queue_full', 'The limit of runs is reached.')
     const { task, workspace, labels = {}, interactive } = request
     const state = workspace.kind === 'upload' ? 'waiting_upload' : 'queued'
     return this.#insert(caller, {
@@ -100,10 +99,15 @@ export class MemoryService implements RunService {
     })
   }
 
+  async forkRun(caller: Caller, id: string, fork: Parameters<RunService['forkRun']>[2]) {
+    this.#visible(caller, id)
+    const agent = { kind: 'copilot' } as const
+    return this.startRun(caller, { ...fork, workspace: fork.workspace ?? { kind: 'run', runId: id }, agent })
+  }
+
   async createSandbox(caller: Caller, request: Parameters<RunService['createSandbox']>[1]) {
     this.#begin('createSandbox')
-    if (this.runs.size >= this.maxRuns)
-      throw new SandboxError('too_many_runs', 'The limit of runs is reached.')
+    if (this.runs.size >= this.maxRuns) throw new SandboxError('queue_full', 'The limit of runs is reached.')
     const { workspace, labels = {} } = request
     const state = 'waiting'
     return this.#insert(caller, {

@@ -1,5 +1,6 @@
 import { hashApiKey } from '../../runtime/api/http/api-key.ts'
-import type { ApiKeyRow, IdempotencyKey, IdempotencyRow, Store } from '../../runtime/store/store.ts'
+import type { ApiKeyRow, IdempotencyKey, IdempotencyRow } from '../../runtime/store/service-rows.ts'
+import type { Store } from '../../runtime/store/store.ts'
 
 /** The part of the store that the HTTP layer uses, in memory. */
 export class MemoryStore implements Pick<Store, 'readApiKey' | 'readIdempotencyKey' | 'writeIdempotencyKey'> {

@@ -31,7 +31,7 @@ export async function start(base: string, key: string): Promise<Started> {
   })
   if (!answer.ok) {
     const problem = (await answer.json()) as Schemas['Problem']
-    const isFull: boolean = problem.code === 'too_many_runs'
+    const isFull: boolean = problem.code === 'queue_full'
     throw new Error(problem.detail + isFull)
   }
   return (await answer.json()) as Started

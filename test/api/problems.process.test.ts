@@ -72,7 +72,7 @@ describe('a rejected request', () => {
     },
   )
 
-  test.for(['fork', 'sandbox/preview'])('returns 404 for POST %s', async (name) => {
+  test.for(['children', 'sandbox/preview'])('returns 404 for POST %s', async (name) => {
     const { app, keys } = startApp()
     const url = `/api/runs/run_${'0'.repeat(32)}/${name}`
     expect(

@@ -31,11 +31,13 @@ const codeOf = (answer: { statusCode: number; json: () => { code: string } }) =>
 ]
 
 describe('runs', () => {
-  test('are rejected beyond the limit', async () => {
+  test('are rejected when the queue is full, with the time until a retry makes sense', async () => {
     const { service, send } = await start()
     service.maxRuns = service.runs.size
-    expect(codeOf(await send('POST', '/api/runs', { body: RUN }))).toEqual([429, 'too_many_runs'])
-    expect(codeOf(await send('POST', '/api/sandboxes', { body: {} }))).toEqual([429, 'too_many_runs'])
+    const refused = await send('POST', '/api/runs', { body: RUN })
+    expect(codeOf(refused)).toEqual([429, 'queue_full'])
+    expect(refused.headers['retry-after']).toBe('10')
+    expect(codeOf(await send('POST', '/api/sandboxes', { body: {} }))).toEqual([429, 'queue_full'])
   })
 
   test('accept nothing after they have ended', async () => {

@@ -69,6 +69,13 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
     ...own,
     status: 202,
   }),
+  'POST /api/runs/:id/fork': ({ runId }) => ({
+    url: `/api/runs/${runId}/fork`,
+    body: { task: 'try another way' },
+    otherBody: { task: 'try a third way' },
+    ...own,
+    status: 202,
+  }),
   'POST /api/runs/:id/cancel': ({ runId }) => ({ url: `/api/runs/${runId}/cancel`, ...own }),
   'POST /api/runs/:id/suspend': ({ runId }) => ({ url: `/api/runs/${runId}/suspend`, ...own }),
   'POST /api/runs/:id/resume': ({ runId }) => ({ url: `/api/runs/${runId}/resume`, ...own }),

@@ -5,7 +5,7 @@ import { customResourceFaults } from '../../charts-src/checks/custom-resources.t
 import { addArgoEntry } from '../../charts-src/tree/argo-entry.ts'
 import { chartObjects } from '../../charts-src/tree/chart-objects.ts'
 import { addFluxEntry } from '../../charts-src/tree/flux-entry.ts'
-import { allCrds } from '../../devcluster/addons/third-party-crds.ts'
+import { readCrds, thirdPartyCrds } from '../../devcluster/addons/third-party-crds.ts'
 import { readGoVersion } from '../../devcluster/build/go-version.ts'
 import type { KubeObject } from '../../devcluster/client/kube-object.ts'
 import { messageOf } from '../../runtime/kit/errors.ts'
@@ -41,7 +41,11 @@ describe.skipIf(missing !== undefined)(`custom resources${missing ? ` (skipped: 
   let crds: KubeObject[]
 
   beforeAll(async () => {
-    crds = await allCrds()
+    const served = [
+      ['crds', 'agent-sandbox'],
+      ['crds', 'cilium'],
+    ] as const
+    crds = [...(await thirdPartyCrds()), ...(await readCrds(served))]
   })
 
   it.each(ENVIRONMENTS)('of %s, its ways in included, are what the real definitions describe', (name) => {

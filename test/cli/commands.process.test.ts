@@ -59,7 +59,7 @@ describe('bad input exits with 2 and an explanation', () => {
     [['run', 'x'], '--workspace DIR'],
     [['run', 'x', '-w', '/does/not/exist'], 'not a folder'],
     [['run', 'x', '-w', '/etc/passwd'], 'not a folder'],
-    [['run', 'x', '--empty-workspace', '-w', '/tmp'], 'not both'],
+    [['run', 'x', '--empty-workspace', '-w', '/tmp'], 'only one'],
     [['run', 'x', '--empty-workspace', '--agent', 'oracle'], 'scripted, copilot, openai'],
     [['run', 'x', '--empty-workspace', '--agent', 'scripted'], '--plan FILE'],
     [['run', 'x', '--empty-workspace', '--plan', '/nowhere.json'], 'cannot be read'],

@@ -3,7 +3,8 @@ import { join, resolve } from 'node:path'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { parseStackFile } from '../../infra/config-schema.ts'
-import { readStackText, writeStackText } from '../../infra/stack-file.ts'
+import { readStackText } from '../../infra/stack-file.ts'
+import { writeStackText } from '../infra/write-stack-text.ts'
 import { aFolder, runCli } from './run-cli.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')

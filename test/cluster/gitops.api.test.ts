@@ -9,7 +9,7 @@ import { auditLogPath } from '../../devcluster/control-plane/api-server.ts'
 import { whyNoNodes } from '../../devcluster/host/privileges.ts'
 import { readState } from '../../devcluster/host/run-folder.ts'
 import { waitUntil } from '../../devcluster/host/wait-until.ts'
-import { SANDBOXES } from '../../devcluster/service/names.ts'
+import { CONTROL_PLANE, SANDBOXES } from '../../devcluster/service/names.ts'
 import type { Client } from '../../runtime/client/client.ts'
 import { type AuditEvent, createAuditLog } from './helpers/audit-log.ts'
 import { API_ACCOUNT, type DeployedApi, deployApi, type Replica } from './helpers/deployed-api.ts'
@@ -237,6 +237,38 @@ describe.skipIf(noNodes !== undefined)(
       expect(outputOf(events)).toBe('slept\n')
       expect(dataOf(events, 'sandbox.execution_pod.bound')).toHaveLength(1)
       expect(await b.client.readRun(id)).toMatchObject({ state: 'succeeded' })
+      await nothingLeft()
+    })
+
+    it('is restarted one replica after the other, and no run fails and no client breaks', async () => {
+      await api.waitForPools()
+      const before = (await api.replicas()).map(({ uid }) => uid)
+      const plans = [
+        [[shell('sleep 15'), shell('sleep 15'), shell('sleep 15; echo done')]],
+        [[shell('for i in $(seq 20); do echo line $i; sleep 1; done'), shell('sleep 20; echo done')]],
+        [[shell('mkdir build && rm -rf build && echo done')]],
+      ]
+      const runs = await Promise.all(plans.map((plan) => startRun(api.service, plan)))
+      const streams = runs.map(({ id }) => follow(api.service, id))
+      const asks = runs[2]!.id
+      await untilEvent(api.service, asks, 'shell.approval_required')
+      const deployment = ['--namespace', CONTROL_PLANE, 'deployment/agentweaver-api']
+
+      const restart = await api.rig.kubectl('rollout', 'restart', ...deployment)
+      const status = await api.rig.kubectl('rollout', 'status', '--timeout', '300s', ...deployment)
+      const [pending] = (await api.service.listApprovals(asks)).items
+      await api.service.approveShell(asks, { requestId: pending?.requestId ?? '', scope: 'once' })
+      const events = await Promise.all(streams)
+
+      expect(
+        [restart, status].map(({ code }) => code),
+        status.output,
+      ).toEqual([0, 0])
+      expect((await twoReplicas()).filter(({ uid }) => before.includes(uid))).toEqual([])
+      for (const [index, { id }] of runs.entries()) {
+        expect(outputOf(events[index]!), told(events[index]!)).toMatch(/done\n$/)
+        expect(await api.service.readRun(id)).toMatchObject({ state: 'succeeded' })
+      }
       await nothingLeft()
     })
 

@@ -2,7 +2,6 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { EndpointId } from '../../charts-src/access-matrix/endpoints.ts'
-import { isSandbox } from '../../charts-src/access-matrix/expectations.ts'
 import { type KubeObject, pathOf } from '../../devcluster/client/kube-object.ts'
 import { createEvaluator } from '../../reachability/evaluate.ts'
 import type { Evaluator } from '../../reachability/model.ts'
@@ -10,7 +9,7 @@ import { describeWith } from './helpers/features.ts'
 import { besideBroadAllows, type CommittedTree, inMode, readCommittedTree } from './packets/committed-tree.ts'
 import { askPatiently, describeQuestion, distinct, hasArrived } from './packets/questions.ts'
 import { useStage } from './packets/stage.ts'
-import { type TreeQuestion, treeCells, treeFacts, treesStage } from './packets/tree-cells.ts'
+import { isSandbox, type TreeQuestion, treeCells, treeFacts, treesStage } from './packets/tree-cells.ts'
 
 const COMMITTED = readdirSync(join(import.meta.dirname, '..', '..', 'gitops'), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())

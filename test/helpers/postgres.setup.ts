@@ -1,7 +1,7 @@
-import { type AddressInfo, createServer } from 'node:net'
 import type { TestProject } from 'vitest/node'
 import { type PostgresServer, startPostgres } from '../../devcluster/service/postgres-server.ts'
 import { messageOf } from '../../runtime/kit/errors.ts'
+import { serveOnce } from './made-once.ts'
 
 /** The broker's offer to a test file that requests PostgreSQL. */
 export type PostgresOffer = { readonly url: string } | { readonly unavailable: string }
@@ -19,20 +19,17 @@ declare module 'vitest' {
  */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   let server: Promise<PostgresServer> | undefined
-  const broker = createServer((socket) => {
-    socket.on('error', () => undefined)
-    server ??= startPostgres()
-    void server.then(
-      ({ url }) => socket.end(JSON.stringify({ url } satisfies PostgresOffer)),
-      (error) => socket.end(JSON.stringify({ unavailable: messageOf(error) } satisfies PostgresOffer)),
+  const { port, close } = await serveOnce(async (): Promise<PostgresOffer> => {
+    server = startPostgres()
+    return server.then(
+      ({ url }) => ({ url }),
+      (error) => ({ unavailable: messageOf(error) }),
     )
   })
-  await new Promise<void>((resolve) => broker.listen(0, '127.0.0.1', resolve))
-  broker.unref()
-  project.provide('postgresBroker', (broker.address() as AddressInfo).port)
+  project.provide('postgresBroker', port)
 
   return async () => {
-    broker.close()
+    close()
     await server?.then(
       (running) => running.stop(),
       () => undefined,

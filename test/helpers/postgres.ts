@@ -1,15 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import { createConnection } from 'node:net'
-import { text } from 'node:stream/consumers'
 import pg from 'pg'
 import { inject } from 'vitest'
+import { askFor } from './made-once.ts'
 import type { PostgresOffer } from './postgres.setup.ts'
 
 /** Asks for the PostgreSQL of this test run; the first question starts it. */
-export async function requestPostgres(): Promise<PostgresOffer> {
-  const socket = createConnection({ host: '127.0.0.1', port: inject('postgresBroker') })
-  return JSON.parse(await text(socket)) as PostgresOffer
-}
+export const requestPostgres = (): Promise<PostgresOffer> => askFor(inject('postgresBroker'))
 
 /** Makes an empty database on the server and returns its URL. */
 export async function createDatabase(serverUrl: string): Promise<string> {

@@ -6,10 +6,7 @@ import { bundleServices } from '../../tools/bundle.ts'
 
 const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url))
 
-/**
- * The bundle of a pod's image, built once for a test file that starts many AgentHosts, because it starts several times
- * as fast as the sources. Only the suites of whole processes start the sources.
- */
+/** Bundles the programs of a pod's image into a temporary folder. */
 export function bundlePrograms() {
   const folder = mkdtempSync(join(tmpdir(), 'aw-programs-'))
   let bundle: Promise<string> | undefined

@@ -3,7 +3,8 @@ import { resolve } from 'node:path'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { parseInfraConfig, parseStackFile } from '../../infra/config-schema.ts'
-import { readStackText, writeStackText } from '../../infra/stack-file.ts'
+import { readStackText } from '../../infra/stack-file.ts'
+import { writeStackText } from './write-stack-text.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const stackFile = (stack: string) =>

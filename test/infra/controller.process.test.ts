@@ -11,7 +11,6 @@ import {
   CONTROLLER_FILES,
   CONTROLLER_SOURCE,
   CONTROLLER_VERSION,
-  LOCK_ANNOTATION,
   lockedObjects,
 } from '../../infra/model/controller-release.ts'
 import { fetchRelease } from '../../infra/release/fetch-release.ts'
@@ -189,7 +188,7 @@ test('an object of the release carries the checksum of its file', () => {
 
   for (const { metadata } of lockedObjects()) {
     const annotations = metadata['annotations'] as Record<string, string>
-    expect(files).toContain(annotations[LOCK_ANNOTATION])
+    expect(files).toContain(annotations['agentweaver.io/release-file-sha256'])
   }
 })
 

@@ -6,11 +6,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { isUnknown, type Plan, type PlannedResource } from '../../contracts/planned-resource.ts'
 import { parseInfraConfig, parseStackFile } from '../../infra/config-schema.ts'
 import { LAYERS, layerStack } from '../../infra/model/layers.ts'
-import { readStackText, writeStackText } from '../../infra/stack-file.ts'
+import { readStackText } from '../../infra/stack-file.ts'
 import { checkStack } from '../../policies/stack/rules.ts'
 import { makePlan } from '../../tools/offline-plan/make-plan.ts'
 import { reviewPlan } from '../../tools/offline-plan/review.ts'
 import { serialize } from '../../tools/offline-plan/stored-plan.ts'
+import { writeStackText } from './write-stack-text.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const committed = (stack: string) =>

@@ -5,8 +5,9 @@ import fc from 'fast-check'
 import { afterAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { parseStackFile } from '../../infra/config-schema.ts'
-import { readStackText, writeStackText } from '../../infra/stack-file.ts'
+import { readStackText } from '../../infra/stack-file.ts'
 import { buildGoReader, byYaml11 } from './other-yaml-readers.ts'
+import { writeStackText } from './write-stack-text.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const FILES = readdirSync(ROOT).filter((file) => /^Pulumi\.[a-z0-9-]+\.yaml$/.test(file))

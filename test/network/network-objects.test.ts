@@ -5,7 +5,6 @@ import { addNetwork } from '../../charts-src/apps/network.ts'
 import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
 import type { Environment } from '../../charts-src/environment/schema.ts'
 import type { KubeObject } from '../../charts-src/kube-object.ts'
-import { EGRESS_RULES_FILE } from '../../charts-src/network/egress-proxy.ts'
 import { chartObjects } from '../../charts-src/tree/chart-objects.ts'
 import { loadEgressPolicy, readEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { isPolicy } from '../../reachability/compile-policies.ts'
@@ -133,7 +132,7 @@ classes:
       'agentweaver-egress-rules',
       'data',
     )
-    const { classes } = JSON.parse(data[EGRESS_RULES_FILE] ?? '')
+    const { classes } = JSON.parse(data['egress.json'] ?? '')
 
     expect(classes.command).toContainEqual({
       host: 'registry.npmjs.org',

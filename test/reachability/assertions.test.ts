@@ -37,7 +37,7 @@ describe.each(NAMES.flatMap((name) => MODES.map((mode) => [name, mode] as const)
 
     it('asks something of every row that has a meaning there', () => {
       const outcome = worldOf(objects, environment, EGRESS)
-      const rows = new Set(outcome.ok ? assertions(outcome.world).map(({ row }) => row) : [])
+      const rows = new Set(outcome.ok ? [...assertions(outcome.world)].map(({ row }) => row) : [])
 
       const meaningless = mode === 'closed' ? ['rebinding'] : []
       expect([...rows].toSorted()).toEqual(

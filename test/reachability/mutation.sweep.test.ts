@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { firstFailure } from '../../charts-src/access-matrix/assertions.ts'
+import { assertions } from '../../charts-src/access-matrix/assertions.ts'
 import { worldOf } from '../../charts-src/access-matrix/check-reachability.ts'
 import { addNetwork } from '../../charts-src/apps/network.ts'
 import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
@@ -23,7 +23,9 @@ function environmentNamed(name: string, mode: Environment['egress']['mode']): En
 /** Whether an assertion fails, or the policies are refused altogether. */
 function isNoticed({ objects }: Mutant, environment: Environment): boolean {
   const outcome = worldOf(objects, environment, EGRESS)
-  return !outcome.ok || firstFailure(outcome.world) !== undefined
+  if (!outcome.ok) return true
+  for (const { failure } of assertions(outcome.world)) if (failure !== undefined) return true
+  return false
 }
 
 const LEAST = { fqdn: 400, closed: 350, proxy: 550 } as const

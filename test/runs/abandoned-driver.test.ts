@@ -1,13 +1,12 @@
 import { expect, it } from 'vitest'
 import type { RunDeps } from '../../runtime/api/runs/deps.ts'
 import { createActiveRuns } from '../../runtime/api/runs/drive/active-runs.ts'
-import { CapacityQueue } from '../../runtime/api/runs/queue/capacity-queue.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import type { RunRow } from '../../runtime/store/store.ts'
 import { until } from '../helpers/until.ts'
 
-const RUN = { id: 'run_1', kind: 'agent', state: 'queued', generation: 0, holder: 'this process' } as RunRow
+const RUN = { id: 'run_1', kind: 'agent', state: 'starting', generation: 1, holder: 'this process' } as RunRow
 
 /** Drivers with a store whose transactions finish when the test decides. */
 function slowlyDriven() {
@@ -24,8 +23,7 @@ function slowlyDriven() {
   const limits = { idleTimeoutMs: 600_000, stallTimeoutMs: 600_000, runTimeoutMs: 600_000 }
   const provider = { shared: {}, namespace: 'sandboxes', draft: () => undefined }
   const deps = { store, provider, limits, log: silentLog, keys: { keyId: 'k' }, clock: () => new Date() }
-  const capacity = { agent: new CapacityQueue(), command: new CapacityQueue() }
-  const active = createActiveRuns(deps as unknown as RunDeps, { capacity } as never)
+  const active = createActiveRuns(deps as unknown as RunDeps, {} as never, () => undefined)
   return { active, transactions }
 }
 

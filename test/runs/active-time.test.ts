@@ -15,6 +15,10 @@ const HOUR_MS = 3_600_000
 const LIMITS: RunLimits = {
   maxRuns: 1,
   maxRunsPerOwner: 1,
+  maxQueued: 1,
+  maxQueuedPerOwner: 1,
+  maxLaunches: 1,
+  queueTimeoutMs: 1_000_000,
   approvalTtlMs: HOUR_MS,
   idleTimeoutMs: HOUR_MS,
   stallTimeoutMs: 100 * HOUR_MS,

@@ -1,10 +1,13 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
+import { ForkRun } from '../../contracts/api.ts'
 import { CONTROL_TOOL_NAMES, TOOL_NAMES } from '../../contracts/tools.ts'
 import { recordOf } from '../../runtime/audit/record.ts'
 import type { Store } from '../../runtime/store/store.ts'
+import { conversationOf } from '../agents/suspended-turns.ts'
 import { type ModelReply, startModelServer, textOf } from '../fakes/model-server.ts'
+import { until } from '../helpers/until.ts'
 import { alice, aRun, dataOf, follow, startService, typesOf } from './service-rig.ts'
 
 const KEY = 'sk-operator-key-that-nobody-may-see-0123456789'
@@ -189,4 +192,73 @@ it('fails the run with a helpful message when the model cannot be reached', asyn
     /^(agent_failed|credential_forbidden|agent_quota_exceeded)$/,
   )
   expect(JSON.stringify(events)).not.toContain(KEY)
+})
+
+it('forks a conversation of the real Copilot SDK: the model sees the earlier turns in both runs', async () => {
+  const model = await startModelServer({
+    respond: ({ messages }) =>
+      messages.at(-1)?.role === 'tool'
+        ? { text: 'Done.' }
+        : { ...REPORT, text: `I got: ${textOf(messages.at(-1))}` },
+  })
+  onTestFinished(() => model.close())
+  const { service, close } = await startService({ OPENAI_BASE_URL: model.url, OPENAI_API_KEY: KEY })
+  onTestFinished(close)
+  const source = await service.startRun(alice, {
+    ...aRun('', [], { workspace: { kind: 'empty' } }),
+    task: 'remember the word heron',
+    agent: { kind: 'openaiCompatible', model: 'any-model' },
+  })
+  await follow(service, source.id)
+
+  const forks = [
+    await service.forkRun(alice, source.id, ForkRun.parse({ task: 'which word?' })),
+    await service.forkRun(alice, source.id, ForkRun.parse({ task: 'which bird?' })),
+  ]
+  for (const { id } of forks)
+    expect(dataOf(await follow(service, id), 'done')).toEqual([{ state: 'succeeded' }])
+
+  const conversations = model.requests.map((request) => conversationOf(request).filter(isSaid))
+  for (const task of ['which word?', 'which bird?'])
+    expect(conversations).toContainEqual([
+      'user: remember the word heron',
+      expect.stringContaining('I got: '),
+      'assistant: Done.',
+      `user: ${task}`,
+    ])
+})
+
+const isSaid = (message: string) => !message.startsWith('tool ')
+
+it('forks a conversation of the real Copilot SDK in which a call waits, without the call', async () => {
+  const model = await startModelServer({
+    respond: ({ messages }) => {
+      const last = messages.at(-1)
+      if (last?.role === 'tool') return { text: 'Done.' }
+      return textOf(last).includes('clean up')
+        ? { toolCalls: [{ name: 'run_command', arguments: { command: 'mkdir build && rm -rf build' } }] }
+        : REPORT
+    },
+  })
+  onTestFinished(() => model.close())
+  const { service, store, close } = await startService({ OPENAI_BASE_URL: model.url, OPENAI_API_KEY: KEY })
+  onTestFinished(close)
+  const source = await service.startRun(alice, {
+    ...aRun('', [], { workspace: { kind: 'empty' } }),
+    task: 'clean up',
+    agent: { kind: 'openaiCompatible', model: 'any-model' },
+  })
+  await until('it waits', async () => (await service.readRun(alice, source.id)).state === 'waiting')
+  await service.suspend(alice, source.id)
+
+  const { id } = await service.forkRun(alice, source.id, ForkRun.parse({ task: 'leave it' }))
+  const events = await follow(service, id)
+
+  expect(dataOf(events, 'done')).toEqual([{ state: 'succeeded' }])
+  expect(dataOf(events, 'tool.call').map(({ tool }) => tool)).toEqual(['report_outcome'])
+  const asked = conversationOf(model.requests[1])
+  expect(asked[0]).toBe('user: clean up')
+  expect(asked.at(-1)).toMatch(/^user: .*middle of a turn[\s\S]*"run_command"[\s\S]*leave it$/)
+  expect(await store.listApprovals(source.id, { state: 'pending' })).toHaveLength(1)
+  await service.cancel(alice, source.id)
 })

@@ -48,6 +48,28 @@ const runsAt = async (path: string) => {
   return items.filter(({ workspace }) => workspace.kind === 'path' && workspace.path === path)
 }
 
+it('starts one fork for requests with one key, also if the process dies before it responds', async () => {
+  const { service } = use()
+  const source = await service.startRun(alice, aRun('', [], { workspace: { kind: 'empty' } }))
+  await follow(service, source.id)
+  const url = `/api/runs/${source.id}/fork`
+  const dying = await routes(diesBeforeItAnswers)
+  const post = await routes()
+
+  await dying(url, 'fork', { task: 'again' })
+  const answers = await Promise.all(Array.from({ length: 5 }, () => post(url, 'fork', { task: 'again' })))
+  const other = await post(url, 'fork', { task: 'another' })
+
+  const { items } = await service.listRuns(alice, { kind: 'agent', limit: 100 })
+  const forks = items.filter((run) => run.source?.runId === source.id)
+  expect(forks).toHaveLength(1)
+  expect(answers.map((answer) => answer.json())).toMatchObject(
+    answers.map(() => ({ id: forks[0]?.id, source: { runId: source.id } })),
+  )
+  expect(other.json()).toMatchObject({ code: 'idempotency_mismatch' })
+  await service.cancel(alice, forks[0]?.id ?? '')
+})
+
 it('starts one run for ten requests with one key that come at once', async () => {
   const post = await routes()
   const path = use().aWorkspace()

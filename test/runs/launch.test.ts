@@ -5,6 +5,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { loadDeploymentKeys } from '../../runtime/api/keys/deployment-keys.ts'
 import type { RunDeps } from '../../runtime/api/runs/deps.ts'
 import { launch } from '../../runtime/api/runs/launch/launch.ts'
+import { requestAgain } from '../../runtime/api/runs/launch/request.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import type { SandboxProvider } from '../../runtime/sandboxes/provider.ts'
@@ -34,9 +35,16 @@ async function startLaunches(collect: () => Promise<void> = async () => undefine
   }
   const keys = await loadDeploymentKeys(join(folder, 'keys'))
   const deps = { store, provider, keys, clock: () => new Date(), log: silentLog } as unknown as RunDeps
-  const run = await store.readRun(await givenRun(store))
+  const run = await store.readRun(await givenRun(store, { state: 'starting', holder: 'me' }))
   if (!run) throw new Error('the run is not there')
-  return { store, claimed, launch: () => launch(deps, run, AbortSignal.timeout(120_000)) }
+  return {
+    store,
+    claimed,
+    launch: async () => {
+      const request = await requestAgain(deps, run)
+      return launch(deps, run, { request, signal: AbortSignal.timeout(120_000) })
+    },
+  }
 }
 
 it('happens once per run generation, even if two callers start it at the same time', async () => {

@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { CreateSandbox, StartCommand } from '../../contracts/api.ts'
+import type { Caller } from '../../runtime/api/runs/service.ts'
 import { commandShell } from '../../runtime/executors/command-shell.ts'
 import { startTimeOf } from '../../runtime/sandboxes/local/process-group.ts'
 import type { Transaction } from '../../runtime/store/store.ts'
@@ -208,21 +209,64 @@ it('shows a run to its owner and to operators only', async () => {
   await follow(service, run.id)
 })
 
-it('bounds the runs of one owner and gives the place back', async () => {
+it('queues a run of an owner without a free place, and starts it when another one ends', async () => {
   const { service, aWorkspace, close } = await startService({ AGENTWEAVER_MAX_RUNS_PER_OWNER: '1' })
   onTestFinished(close)
   const path = aWorkspace()
-  const run = await service.startRun(alice, aRun(path, [{ kind: 'wait', ms: 60_000 }]))
+  const first = await service.startRun(alice, aRun(path, [{ kind: 'wait', ms: 600_000 }]))
+  await until('it works', async () => (await service.readRun(alice, first.id)).state === 'running')
+  const second = await service.startRun(alice, aRun(path, []))
+  const third = await service.startRun(alice, aRun(path, []))
 
-  await expect(service.startRun(alice, aRun(path, []))).rejects.toMatchObject({ code: 'too_many_runs' })
-  await expect(service.startRun(alice, aRun('/nowhere', []))).rejects.toMatchObject({ code: 'too_many_runs' })
-  await service.cancel(alice, run.id)
-  await until('the place is free', () =>
-    service.startRun(alice, aRun(path, [])).then(
-      () => true,
-      () => false,
-    ),
+  const waiting = await service.readRun(alice, third.id)
+  await service.cancel(alice, second.id)
+  await service.cancel(alice, first.id)
+  const events = await follow(service, third.id)
+
+  expect(waiting).toMatchObject({ state: 'queued', queue: { position: 2 } })
+  expect(waiting.queue?.estimatedStart).toBeUndefined()
+  expect(await service.readRun(alice, second.id)).toMatchObject({ state: 'cancelled', generation: 0 })
+  expect(dataOf(events, 'done')).toEqual([{ state: 'succeeded' }])
+})
+
+it('refuses a run only if the queue is full', async () => {
+  const { service, aWorkspace, close } = await startService({
+    AGENTWEAVER_MAX_RUNS: '1',
+    AGENTWEAVER_MAX_QUEUED_PER_OWNER: '1',
+    AGENTWEAVER_MAX_QUEUED: '2',
+  })
+  onTestFinished(close)
+  const path = aWorkspace()
+  const start = (caller: Caller) => service.startRun(caller, aRun(path, [{ kind: 'wait', ms: 600_000 }]))
+  const first = await start(alice)
+  await until(
+    'it has left the queue',
+    async () => (await service.readRun(alice, first.id)).state !== 'queued',
   )
+  await start(alice)
+
+  await expect(start(alice)).rejects.toMatchObject({ code: 'queue_full' })
+  const other = await start(bob)
+  await expect(start({ owner: 'carol', role: 'user' })).rejects.toMatchObject({ code: 'queue_full' })
+  await service.cancel(bob, other.id)
+  expect((await start({ owner: 'carol', role: 'user' })).state).toBe('queued')
+})
+
+it('fails a run that waits longer than the deadline of the queue', async () => {
+  const { service, aWorkspace, close } = await startService({
+    AGENTWEAVER_MAX_RUNS: '1',
+    AGENTWEAVER_QUEUE_TIMEOUT_SECONDS: '1',
+  })
+  onTestFinished(close)
+  const path = aWorkspace()
+  const first = await service.startRun(alice, aRun(path, [{ kind: 'wait', ms: 600_000 }]))
+  await until(
+    'it has left the queue',
+    async () => (await service.readRun(alice, first.id)).state !== 'queued',
+  )
+  const { id } = await service.startRun(alice, aRun(path, []))
+
+  expect(dataOf(await follow(service, id), 'run.failed')).toMatchObject([{ code: 'capacity_unavailable' }])
 })
 
 it('gives a sandbox without an agent: commands, files, and an end', async () => {

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { ForkRun } from '../../contracts/api.ts'
 import { loadDeploymentKeys } from '../../runtime/api/keys/deployment-keys.ts'
 import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import { Approvals } from '../../runtime/api/runs/gates/approvals.ts'
@@ -35,15 +36,28 @@ describe.skipIf(reason !== undefined)(
 
       const events = await follow(driver.service, id, async (event) => {
         if (event.type !== 'shell.approval_required') return
-        const approvals = new Approvals(
-          { store: other, clock: () => new Date(), holder: { id: 'another' } },
-          audit,
-        )
+        const approvals = new Approvals({ store: other, clock: () => new Date() }, audit)
         const { requestId } = event.data
         await approvals.decide(bob, id, { requestId, outcome: 'approved', by: 'bob', scope: 'once' })
       })
 
       expect(dataOf(events, 'command.output').map(({ chunk }) => chunk)).toEqual(['removed\n'])
+    })
+
+    it('does not change a fork of it', async () => {
+      const { driver, other } = await twoProcesses()
+      const turns = [[shell('echo first > log.txt')], [shell('cat log.txt')]]
+      const source = await driver.service.startRun(
+        alice,
+        aRun('', [], { workspace: { kind: 'empty' }, agent: { kind: 'scripted', plan: { turns } } }),
+      )
+      await follow(driver.service, source.id)
+
+      const { id } = await driver.service.forkRun(alice, source.id, ForkRun.parse({ task: 'again' }))
+      await other.deleteBlobs(source.id)
+
+      const events = await follow(driver.service, id)
+      expect(dataOf(events, 'command.output').map(({ chunk }) => chunk)).toEqual(['first\n'])
     })
 
     it('ends it when it is an end', async () => {

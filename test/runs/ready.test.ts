@@ -4,8 +4,9 @@ import type { SandboxProvider } from '../../runtime/sandboxes/provider.ts'
 import type { Store } from '../../runtime/store/store.ts'
 
 const reads = (store: Partial<Store>, provider: Partial<SandboxProvider>) =>
-  createRunReads({ store: store as Store, provider: provider as SandboxProvider }, () =>
-    Promise.reject(new Error('nothing is served here')),
+  createRunReads(
+    { store: store as Store, provider: provider as SandboxProvider, views: undefined as never },
+    () => Promise.reject(new Error('nothing is served here')),
   )
 const answers: Partial<Store> = { engine: 'sqlite', ping: async () => undefined }
 const stuck = { name: 'watch of claims', ok: false, detail: 'last data 200 s ago' }

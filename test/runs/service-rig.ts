@@ -9,21 +9,22 @@ import { composeKeys, composeRunService } from '../../runtime/api/compose.ts'
 import { readConfig } from '../../runtime/api/config.ts'
 import type { Caller, RunService } from '../../runtime/api/runs/service.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
-import { openStore } from '../../runtime/store/open-store.ts'
-import { bundlePrograms } from '../helpers/programs.ts'
+import { openStore, type StoreLocation } from '../../runtime/store/open-store.ts'
+import type { Store } from '../../runtime/store/store.ts'
+import { bundledHost } from '../helpers/bundled-host.ts'
 
 export const alice: Caller = { owner: 'alice', role: 'user' }
 export const bob: Caller = { owner: 'bob', role: 'user' }
 export const operator: Caller = { owner: 'root', role: 'operator' }
 
-const programs = bundlePrograms()
-afterAll(() => programs.remove())
-
 /**
  * The executor over the embedded store and, unless `env` names a cluster, the local provider: real AgentHosts, real
  * runners, real isolation.
  */
-export async function startService(env: Record<string, string> = {}) {
+export async function startService(
+  env: Record<string, string> = {},
+  open: (location: StoreLocation) => Promise<Store> = (location) => openStore(location, { log: silentLog }),
+) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-runs-'))
   const workspaces = join(folder, 'workspaces')
   mkdirSync(workspaces)
@@ -41,9 +42,9 @@ export async function startService(env: Record<string, string> = {}) {
     { home: folder, cwd: folder },
   )
   mkdirSync(config.stateDir, { mode: 0o700 })
-  const store = await openStore(config.store, { log: silentLog })
+  const store = await open(config.store)
   const { keys } = await composeKeys(config)
-  const hostEntry = await programs.agentHost()
+  const hostEntry = await bundledHost()
   const service = await composeRunService(config, { store, log: silentLog, hostEntry }, keys)
   await service.hold()
   await service.start()

@@ -13,7 +13,6 @@ import { endingWhenIdle } from '../../runtime/api/runs/drive/turn-ending.ts'
 import { Approvals } from '../../runtime/api/runs/gates/approvals.ts'
 import { claimName } from '../../runtime/api/runs/ids.ts'
 import { callsSince } from '../../runtime/api/runs/launch/preface.ts'
-import { CapacityQueue } from '../../runtime/api/runs/queue/capacity-queue.ts'
 import { takeOverRuns } from '../../runtime/api/runs/replicas/takeover.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { EventRedactor } from '../../runtime/redaction/event-redactor.ts'
@@ -51,9 +50,9 @@ async function aCountingStore() {
   await migrate(engine)
   const counter = new Counter()
   const counted = { ...engine, reader: counter.on(engine.reader), writer: counter.on(engine.writer) }
-  const store = createSqlStore(counted, new EventListeners(silentLog))
-  const audit = createAuditTrail(await loadDeploymentKeys(join(folder, 'keys')))
-  return { store, counter, audit }
+  const store = createSqlStore(counted, new EventListeners(silentLog), { log: silentLog })
+  const keys = await loadDeploymentKeys(join(folder, 'keys'))
+  return { store, counter, keys, audit: createAuditTrail(keys) }
 }
 
 /** A run in the middle of a turn, with one open call, after a number of finished turns with three calls each. */
@@ -93,7 +92,7 @@ async function givenLongRun(store: Store, turns: number): Promise<string> {
 
 /** What it costs to take over the run, to find its sandbox lost, and to launch it again. */
 async function costsOf(turns: number) {
-  const { store, counter, audit } = await aCountingStore()
+  const { store, counter, keys, audit } = await aCountingStore()
   const id = await givenLongRun(store, turns)
   const deps = {
     store,
@@ -102,7 +101,7 @@ async function costsOf(turns: number) {
     holder: { id: 'this process' },
     redactText: (text: string) => text,
     limits: { approvalTtlMs: 60_000, idleTimeoutMs: 1_000 },
-    keys: await loadDeploymentKeys(mkdtempSync(join(tmpdir(), 'aw-keys-'))),
+    keys,
     governance: { forRun: () => ({ touched: { secret: false } }) },
     openRedactor: () => new EventRedactor(createRedactor({ secrets: [], pii: false })),
     provider: {
@@ -117,7 +116,6 @@ async function costsOf(turns: number) {
       collect: async () => undefined,
     },
   } as unknown as RunDeps
-  const capacity = { agent: new CapacityQueue(), command: new CapacityQueue() }
   const approvals = new Approvals(deps, audit)
   const taken: RunRow[] = []
   counter.rows = 0
@@ -128,8 +126,8 @@ async function costsOf(turns: number) {
   if (!run) throw new Error('the run was not taken over')
   const obtained = await obtainSandbox(
     deps,
-    { audit, capacity },
-    { run, signal: new AbortController().signal },
+    { audit },
+    { run, request: undefined, signal: new AbortController().signal },
   )
   await endingWhenIdle(deps, run)
   const took = { rows: counter.rows, statements: counter.statements }

@@ -5,6 +5,10 @@ const HOUR_MS = 3_600_000
 const LIMITS = {
   maxRuns: 1,
   maxRunsPerOwner: 1,
+  maxQueued: 1,
+  maxQueuedPerOwner: 1,
+  maxLaunches: 1,
+  queueTimeoutMs: 1_000_000,
   approvalTtlMs: HOUR_MS,
   idleTimeoutMs: 1_000,
   stallTimeoutMs: HOUR_MS,

@@ -158,6 +158,68 @@ export function testContents(engine: StoreUnderTest): void {
     })
   })
 
+  describe('a copy of a checkpoint', () => {
+    const archived = (content: string) => ({ kind: 'archive', sha256: content }) as const
+
+    it('needs no bytes, and stays when the original is replaced', async () => {
+      const { store, count, age } = await place()
+      const [from, to] = [await givenRun(store), await givenRun(store)]
+      const [files, session] = [await write(store, patterned(30)), await write(store, patterned(31))]
+      const contents = [files.sha256, session.sha256]
+      await commit(
+        store,
+        from,
+        checkpointOf(contents, { workspace: archived(files.sha256), session: session.sha256 }),
+      )
+
+      await store.transaction((tx) => tx.copyCheckpoint(['workspace', 'session'], { from, to }))
+      await commit(store, from, checkpointOf([], { generation: 2 }))
+      await age(25 * HOUR_MS)
+      await sweep(store)
+
+      const copy = await store.readCheckpoint(to)
+      expect(copy).toMatchObject({ generation: 0, hostSequence: 0, session: session.sha256 })
+      expect((await bytesOf(await store.readContent('ada', copy?.workspace?.sha256 ?? ''))).length).toBe(30)
+      expect((await bytesOf(await store.readContent('ada', session.sha256))).length).toBe(31)
+      expect(await count('contents')).toBe(2)
+      await store.close()
+    })
+
+    it('of the session alone keeps only the session', async () => {
+      const { store, age } = await place()
+      const [from, to] = [await givenRun(store), await givenRun(store)]
+      const [files, session] = [await write(store, patterned(30)), await write(store, patterned(31))]
+      const contents = [files.sha256, session.sha256]
+      await commit(
+        store,
+        from,
+        checkpointOf(contents, { workspace: archived(files.sha256), session: session.sha256 }),
+      )
+
+      await store.transaction((tx) => tx.copyCheckpoint(['session'], { from, to }))
+
+      expect(await store.readCheckpoint(to)).toMatchObject({ contents: [session.sha256] })
+      expect((await store.readCheckpoint(to))?.workspace).toBeUndefined()
+      await commit(store, from, checkpointOf([], { generation: 2 }))
+      await age(25 * HOUR_MS)
+      expect(await sweep(store)).toBe(1)
+      await store.close()
+    })
+
+    it('is refused as a whole if one of its parts is missing', async () => {
+      const { store } = await place()
+      const [from, to] = [await givenRun(store), await givenRun(store)]
+      const session = await write(store, patterned(31))
+      await commit(store, from, checkpointOf([session.sha256], { session: session.sha256 }))
+
+      const copying = store.transaction((tx) => tx.copyCheckpoint(['workspace', 'session'], { from, to }))
+
+      await expect(copying).rejects.toMatchObject({ code: 'conflict' })
+      expect(await store.readCheckpoint(to)).toBeUndefined()
+      await store.close()
+    })
+  })
+
   describe('the sweep', () => {
     it('deletes contents a day after their last use, and none that a checkpoint has', async () => {
       const { store, count, age } = await place()

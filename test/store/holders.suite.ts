@@ -29,7 +29,7 @@ export function testHolders(engine: StoreUnderTest): void {
 
     it('stores the owner of a run, its requested ending, and the time of its last use', async () => {
       const id = await givenRun(store(), { holder: 'first' })
-      const ending = { state: 'cancelled', by: 'ada' }
+      const ending = { state: 'cancelled', by: 'ada' } as const
       const usedAt = '2026-01-02T00:00:00.000Z'
 
       const activeMs = 14_400_001

@@ -84,7 +84,7 @@ describe.each(ENGINES)('the migration of a store on %s', (_name, open) => {
 
     await migrate(engine)
 
-    const store = createSqlStore(engine, new EventListeners(silentLog))
+    const store = createSqlStore(engine, new EventListeners(silentLog), { log: silentLog })
     const state = await store.transaction(async (tx) => ({
       run: await tx.readRun('run_active'),
       turn: await tx.lastEndedTurn('run_active'),

@@ -10,7 +10,14 @@ import { proxyTo } from './silent-proxy.ts'
 const offer = await requestPostgres()
 const serverUrl = 'url' in offer ? offer.url : ''
 
-const LIMITS = { size: 1, statementMs: 60_000, lockMs: 60_000, answerMs: 120_000, name: 'pool-test' }
+const LIMITS = {
+  size: 1,
+  statementMs: 60_000,
+  lockMs: 60_000,
+  connectMs: 60_000,
+  answerMs: 120_000,
+  name: 'pool-test',
+}
 const open = (url: string, limits: Partial<typeof LIMITS> = {}) =>
   new Kysely<Tables>({ dialect: pooledDialect({ url }, { ...LIMITS, ...limits }, silentLog) })
 
@@ -53,6 +60,24 @@ describe.skipIf(!serverUrl)('the connections to PostgreSQL', () => {
     await expect(work).rejects.toMatchObject({ code: 'unavailable' })
     await until('a new connection works', () => backend(db).then(Boolean, () => false))
     expect(proxy.connections()).toBeGreaterThan(before)
+    await db.destroy()
+  })
+
+  it('are replaced together when one of them is silent, so that one caller waits and not each in turn', async () => {
+    await using proxy = await proxyTo(await createDatabase(serverUrl))
+    const db = open(proxy.url, { size: 8, answerMs: 3_000 })
+    const eight = () => Promise.allSettled(Array.from({ length: 8 }, () => backend(db)))
+    await until('eight connections are open', async () => {
+      await eight()
+      return proxy.connections() >= 8
+    })
+    proxy.freezeCurrent()
+
+    const first = await backend(db).catch((error: unknown) => error)
+    const later = await backend(db)
+
+    expect(first).toMatchObject({ code: 'unavailable' })
+    expect(later).toBeGreaterThan(0)
     await db.destroy()
   })
 })

@@ -110,6 +110,17 @@ if ('unavailable' in offer) {
       await listener.close()
     })
 
+    it('closes although its connections are silent', async () => {
+      const location = await postgres.freshLocation()
+      await using proxy = await proxyTo(urlOf(location))
+      const store = await openAt({ kind: 'postgres', url: proxy.url })
+      await connectedListeners(location, 1)
+
+      proxy.freezeCurrent()
+
+      await store.close()
+    })
+
     it('leaves no connection behind when it is closed', async () => {
       const location = await postgres.freshLocation()
       const store = await openAt(location)

@@ -18,8 +18,12 @@ import { aCall, aClaim, anApproval, anEvent, aTrustedFolder, givenRun } from './
 const folder = mkdtempSync(join(tmpdir(), 'aw-plan-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-/** A query that reads a whole table by its meaning: how many keys there are at all, and the oldest audit page. */
-const MAY_SCAN = [/count\(\*\) as "count" from "api_keys"/, /from "audit" order by "position"/]
+/** Queries that read a whole table by their meaning: the number of keys, the oldest audit page, and all positions in the queue. */
+const MAY_SCAN = [
+  /count\(\*\) as "count" from "api_keys"/,
+  /from "audit" order by "position"/,
+  /row_number\(\)/,
+]
 
 async function exercise(store: Store): Promise<void> {
   const runId = await givenRun(store)
@@ -41,6 +45,14 @@ async function exercise(store: Store): Promise<void> {
     await tx.readCommand(runId, 'c')
     await tx.listRunningCommands(runId)
     await tx.countRuns({ owner: 'ada', states: ['running'] })
+    await tx.lockRunIfFree(runId)
+    await tx.countRunsUnderWay({ states: ['running'] })
+    await tx.listQueueHeads({ lanes: [{ lane: 'agent', hasRoom: false }], limit: 9 })
+    await tx.changeRunState(runId, { from: 'running', to: 'queued' })
+    await tx.waitForRoom(runId, { pauseMs: 0, retryMs: 0 })
+    await tx.readAttempts(runId)
+    await tx.expireInQueue(runId)
+    await tx.changeRunState(runId, { from: 'queued', to: 'running' })
     await tx.insertApproval(approval)
     await tx.decideApproval(approval.requestId, { state: 'approved' })
     await tx.readApproval(runId, approval.requestId)
@@ -66,6 +78,8 @@ async function exercise(store: Store): Promise<void> {
   await store.listRuns({ ...page, states: ['running'] })
   await store.listRuns({ ...page, states: ['waiting_upload'], createdBefore: '2026-01-01T00:00:00.000Z' })
   await store.listAbandonedRuns(['running'], 10)
+  await store.listOverdueInQueue({ afterMs: 0, limit: 9 })
+  await store.viewQueue({ lane: 'agent', underWay: { states: ['running'] } })
   await store.countRuns({ owner: 'ada', states: ['running'] })
   await store.countRuns({ states: ['running'] })
   await store.readEvents(runId, 0, 10)
@@ -79,7 +93,11 @@ async function exercise(store: Store): Promise<void> {
   for await (const _ of await store.readContent('ada', sha256));
   const at = '2026-01-01T00:00:00.000Z'
   const checkpoint = { owner: 'ada', generation: 1, hostSequence: 1, policyVersion: 'p', at }
-  await store.transaction((tx) => tx.commitCheckpoint(runId, { ...checkpoint, contents: [sha256] }))
+  await store.transaction((tx) =>
+    tx.commitCheckpoint(runId, { ...checkpoint, session: sha256, contents: [sha256] }),
+  )
+  const to = await givenRun(store)
+  await store.transaction((tx) => tx.copyCheckpoint(['session'], { from: runId, to }))
   await store.readCheckpoint(runId)
   await store.sweep({ endedBefore: '2999-01-01T00:00:00.000Z', now: new Date(), limit: 10 })
   await store.readApiKey('h')
@@ -123,6 +141,7 @@ describe('the queries of the store', () => {
     const store = createSqlStore(
       { ...engine, reader: listening, writer: listening },
       new EventListeners(silentLog),
+      { log: silentLog },
     )
 
     await exercise(store)

@@ -1,14 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { SandboxSettings } from '../../contracts/policy.ts'
 import type { CallRow } from '../../runtime/store/call-row.ts'
-import type {
-  ApprovalRow,
-  ClaimRow,
-  NewEvent,
-  NewRun,
-  Store,
-  TrustedFolder,
-} from '../../runtime/store/store.ts'
+import type { TrustedFolder } from '../../runtime/store/service-rows.ts'
+import type { ApprovalRow, ClaimRow, NewEvent, NewRun, Store } from '../../runtime/store/store.ts'
 
 const hex = (bytes = 16) => randomBytes(bytes).toString('hex')
 

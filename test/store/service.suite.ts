@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { IdempotencyRow } from '../../runtime/store/store.ts'
+import type { IdempotencyRow } from '../../runtime/store/service-rows.ts'
 import { until } from '../helpers/until.ts'
 import { aRun } from './rows.ts'
 import { AWKWARD } from './runs.suite.ts'

@@ -7,6 +7,7 @@ export async function proxyTo(url: string) {
   const socketFolder = new URL(url).searchParams.get('host')
   const sockets: Socket[] = []
   let connections = 0
+  let isSilent = false
   const server = createServer((client) => {
     connections += 1
     const upstream = createConnection(`${socketFolder}/.s.PGSQL.5432`)
@@ -14,7 +15,7 @@ export async function proxyTo(url: string) {
       socket.on('error', () => undefined)
       sockets.push(socket)
     }
-    client.pipe(upstream).pipe(client)
+    if (!isSilent) client.pipe(upstream).pipe(client)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
@@ -28,6 +29,14 @@ export async function proxyTo(url: string) {
     /** Keeps the open connections open, but forwards no more data on them. */
     freezeCurrent: () => {
       for (const socket of sockets) socket.unpipe().pause()
+    },
+    /** The same, also for new connections until `thaw`. Connections that were silent once stay silent. */
+    freeze: () => {
+      isSilent = true
+      for (const socket of sockets) socket.unpipe().pause()
+    },
+    thaw: () => {
+      isSilent = false
     },
     /** Closes all open connections, and refuses new ones. */
     refuse: async () => {

@@ -10,6 +10,7 @@ import { EventListeners } from '../../runtime/store/event-listeners.ts'
 import type { StoreLocation } from '../../runtime/store/open-store.ts'
 import { createSqlStore } from '../../runtime/store/sql-store.ts'
 import { openSqlite } from '../../runtime/store/sqlite/engine.ts'
+import { until } from '../helpers/until.ts'
 import { givenRun } from './rows.ts'
 import { testStore } from './store.suite.ts'
 import { openAt, type StoreUnderTest } from './store-under-test.ts'
@@ -71,7 +72,9 @@ describe('the embedded store', () => {
   it('fails writes with unavailable while another process holds the lock, still reads, and recovers', async () => {
     const file = freshFile()
     const store = await openAt({ kind: 'sqlite', file })
-    const impatient = createSqlStore(await openSqlite(file, 100), new EventListeners(silentLog))
+    const impatient = createSqlStore(await openSqlite(file, 100), new EventListeners(silentLog), {
+      log: silentLog,
+    })
     const intruder = new DatabaseSync(file)
     intruder.exec('begin immediate')
 
@@ -86,6 +89,30 @@ describe('the embedded store', () => {
     expect(await impatient.readSetting('a')).toBe('c')
     intruder.close()
     await impatient.close()
+    await store.close()
+  })
+
+  it('keeps no write of a queue waiting for the waits of those before it', async () => {
+    const file = freshFile()
+    await (await openAt({ kind: 'sqlite', file })).close()
+    const store = createSqlStore(await openSqlite(file, 2_000), new EventListeners(silentLog), {
+      log: silentLog,
+    })
+    const intruder = new DatabaseSync(file)
+    intruder.exec('begin immediate')
+    let refused = 0
+
+    const writes = Array.from({ length: 100 }, (_, index) =>
+      store.writeSetting(`${index}`, 'x').catch(() => {
+        refused += 1
+      }),
+    )
+
+    // One wait after the other would take 200 s.
+    await until('all are refused', () => refused === writes.length)
+    intruder.exec('rollback')
+    await store.writeSetting('after', 'x')
+    intruder.close()
     await store.close()
   })
 

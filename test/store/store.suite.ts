@@ -5,6 +5,7 @@ import { testContents } from './contents.suite.ts'
 import { testEvents } from './events.suite.ts'
 import { testHolders } from './holders.suite.ts'
 import { testProcesses } from './processes.suite.ts'
+import { testQueue } from './queue.suite.ts'
 import { testRuns } from './runs.suite.ts'
 import { testService } from './service.suite.ts'
 import type { StoreUnderTest } from './store-under-test.ts'
@@ -24,5 +25,6 @@ export function testStore(engine: StoreUnderTest): void {
     testContents(engine)
     testProcesses(engine)
     testHolders(engine)
+    testQueue(engine)
   })
 }

@@ -67,10 +67,13 @@ export function testWork(engine: StoreUnderTest): void {
       await store().transaction((tx) => tx.insertCall(call))
 
       await store().transaction((tx) =>
-        tx.changeCall(runId, AWKWARD, { state: 'released', decision: { by: 'ada' } }),
+        tx.changeCall(runId, AWKWARD, {
+          state: 'released',
+          decision: { callId: AWKWARD, outcome: 'release' },
+        }),
       )
 
-      const released = { ...call, state: 'released', decision: { by: 'ada' } }
+      const released = { ...call, state: 'released', decision: { callId: AWKWARD, outcome: 'release' } }
       await store().transaction(async (tx) => {
         expect(await tx.readCall(runId, AWKWARD)).toEqual(released)
         expect(await tx.listCalls(runId, ['released'])).toEqual([released])

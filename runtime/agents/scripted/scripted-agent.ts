@@ -27,8 +27,8 @@ const DELTA = /[\s\S]{1,24}/gu
 
 /**
  * An agent that follows a plan: each turn executes the next list of steps. A refused call does not end the turn, because
- * a plan may contain calls that must be refused. A turn that starts anew after a suspension repeats the step that was
- * interrupted and continues from there, as a model does that is told what happened.
+ * a plan may contain calls that must be refused. A suspended turn that is sent again repeats the step that was interrupted
+ * and continues from there, as a model does that is told what happened.
  */
 export function createScriptedAgent(plan: Plan, deps: AgentDeps): AgentSession {
   const restored = deps.sessionFiles && decodeMeta(Meta, deps.sessionFiles)
@@ -40,9 +40,11 @@ export function createScriptedAgent(plan: Plan, deps: AgentDeps): AgentSession {
       return suspended?.turnId
     },
     runTurn: async (turn) => {
-      const steps = plan.turns[next] ?? [{ kind: 'say', text: 'The plan has ended.' }]
-      const start = suspended
+      const start = suspended?.turnId === turn.turnId ? suspended : undefined
+      // Another turn does not continue the suspended one: the list of steps that it was in is over.
+      if (suspended && !start) next += 1
       suspended = undefined
+      const steps = plan.turns[next] ?? [{ kind: 'say', text: 'The plan has ended.' }]
       const state: { open?: Suspended | undefined } = {}
       running = state
       const newId = createCallIds(turn.turnId, deps.generation)

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { equalsInConstantTime } from '../../kit/constant-time.ts'
-import type { ApiKeyRow, Store } from '../../store/store.ts'
+import type { ApiKeyRow } from '../../store/service-rows.ts'
+import type { Store } from '../../store/store.ts'
 
 /** Prefix for secret scanners and people, followed by 32 random bytes in base64url. */
 const API_KEY_PREFIX = 'awk_'

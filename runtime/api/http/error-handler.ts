@@ -30,10 +30,11 @@ export function sendProblem(
   return reply.code(problem.status).type(PROBLEM_MEDIA_TYPE).send(JSON.stringify(problem))
 }
 
-/** Seconds until a retry makes sense. A slot for a run becomes free only when another run ends. */
+/** Seconds until a retry makes sense. A place in the queue becomes free only when another run starts. */
 const RETRY_AFTER_SECONDS: Partial<Record<ErrorCode, number>> = {
   unavailable: 1,
   too_many_runs: 10,
+  queue_full: 10,
   too_many_streams: 10,
   capacity_unavailable: 30,
 }

@@ -12,6 +12,7 @@ import {
   EventPage,
   FileListing,
   FolderMode,
+  ForkRun,
   Health,
   Labels,
   Readiness,
@@ -29,7 +30,7 @@ import { AuditChain, AuditEntry, AuditPage, AuditVerification } from '../../../c
 import { BackendName } from '../../../contracts/backends.ts'
 import { Budgets, BudgetUses } from '../../../contracts/budgets.ts'
 import { ErrorCode, Problem } from '../../../contracts/errors.ts'
-import { RunEnvelope, RunEvent } from '../../../contracts/events.ts'
+import { RunEnvelope, RunEvent, RunSource } from '../../../contracts/events.ts'
 import {
   CommandShell,
   ExecResult,
@@ -73,6 +74,7 @@ const NAMED = {
   FileEntry,
   FileListing,
   FolderMode,
+  ForkRun,
   Health,
   Isolation,
   Labels,
@@ -87,6 +89,7 @@ const NAMED = {
   RunEnvelope,
   RunEvent,
   RunPage,
+  RunSource,
   RunState,
   SandboxSettings,
   SandboxSettingsPatch,

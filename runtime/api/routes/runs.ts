@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
-import { PageQuery, Run, RunPage, StartRun, StartTurn, Turn } from '../../../contracts/api.ts'
+import { ForkRun, PageQuery, Run, RunPage, StartRun, StartTurn, Turn } from '../../../contracts/api.ts'
 import { CONFIGURE_LIMITS } from '../../../contracts/limits.ts'
 import { API_ROUTES } from '../../../contracts/routes.ts'
 import { callerOf } from '../http/authenticate.ts'
@@ -21,6 +21,20 @@ export const runRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service
   }
   app.post('', { bodyLimit, schema: startSchema }, async (request, reply) => {
     const run = await once(request, reply, (caller) => service.startRun(caller, request.body))
+    return reply.code(202).header('location', `${API_ROUTES.runs}/${run.id}`).send(run)
+  })
+
+  const forkSchema = {
+    ...mutation,
+    operationId: 'forkRun',
+    summary: 'Start a run that continues the conversation of another one, from its last checkpoint',
+    params: RunParams,
+    body: ForkRun,
+    response: { 202: Run, ...problems(403, 404, 409, 413, 415, 503) },
+  }
+  app.post('/:id/fork', { bodyLimit, schema: forkSchema }, async (request, reply) => {
+    const { id } = request.params
+    const run = await once(request, reply, (caller) => service.forkRun(caller, id, request.body))
     return reply.code(202).header('location', `${API_ROUTES.runs}/${run.id}`).send(run)
   })
 

@@ -5,8 +5,7 @@ import type { AuditDraft } from '../../audit/chain.ts'
 import type { CommandRow, RunRow } from '../../store/store.ts'
 
 /** The body that starts a command in the sandbox. The same row always gives the same body, so a repeated request has no effect. */
-export function hostCommandOf(request: unknown, settings: SandboxSettings): HostCommandInput {
-  const command = request as StartCommand
+export function hostCommandOf(command: StartCommand, settings: SandboxSettings): HostCommandInput {
   return {
     ...command,
     maxOutputBytes: Math.min(command.maxOutputBytes, settings.max_output_bytes),

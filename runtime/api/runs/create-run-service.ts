@@ -8,9 +8,11 @@ import { createUploads } from './admit/uploads.ts'
 import { type AuditTrail, createAuditTrail } from './audit-trail.ts'
 import type { RunDeps } from './deps.ts'
 import { type ActiveRuns, createActiveRuns } from './drive/active-runs.ts'
+import type { FinishParts } from './drive/finish.ts'
 import { Approvals } from './gates/approvals.ts'
-import type { Capacity } from './queue/await-capacity.ts'
-import { CapacityQueue } from './queue/capacity-queue.ts'
+import { Dispatcher } from './queue/dispatcher.ts'
+import { createRunViews } from './queue/queue-view.ts'
+import { watchQueue } from './queue/watch-queue.ts'
 import { createAuditReads } from './reads/audit-reads.ts'
 import { renderMetrics } from './reads/metrics.ts'
 import { createRunReads } from './reads/run-reads.ts'
@@ -44,26 +46,28 @@ export function createRunService(given: RunServiceDeps): RunService {
   const audit = createAuditTrail(deps.keys)
   const approvals = new Approvals(deps, audit)
   const finishParts = { audit, approvals }
-  const capacity: Capacity = { agent: new CapacityQueue(), command: new CapacityQueue() }
-  const active = createActiveRuns(deps, { ...finishParts, capacity })
+  const active = createActiveRuns(deps, finishParts, () => queue.wake())
+  const queue = new Dispatcher(deps, active)
   const policy = createSandboxPolicy(deps, audit)
-  const uploads = createUploads(deps, { ...finishParts, active })
+  const views = createRunViews(deps)
+  const uploads = createUploads(deps, finishParts)
   const commands = createRunCommands(deps, audit)
   const file = createFileCalls(deps, audit)
-  const start = { run: deps, policy }
-  const lifecycle = new Lifecycle({ deps, start, active, uploads, finishParts })
+  const start = { run: deps, policy, audit }
+  const lifecycle = new Lifecycle({ deps, start, active, queue, uploads, views, finishParts })
   const findServing = servingRunFinder(deps, active)
   const reaper = new ReaperFigures()
-  let sweeping: { stop(): Promise<void> }[] = []
+  let sweeps: ReturnType<typeof startSweeps> = []
   let lease: Awaited<ReturnType<typeof holdStore>> | undefined
   const onLost = () => {
     if (provider.shared) return sharing.abandonAll()
     deps.log.error('another service took over the store; the runs of this one end')
+    void queue.close()
     for (const driven of active.list()) driven.end(STOPPED)
   }
 
   /** Sandboxes outlive their process: several processes serve one store, and take over from each other. */
-  const sharing = createSharing(deps, { active, uploads, audit, capacity, figures: reaper })
+  const sharing = createSharing(deps, { active, uploads, audit, queue, figures: reaper })
 
   return {
     async hold() {
@@ -74,13 +78,13 @@ export function createRunService(given: RunServiceDeps): RunService {
     async start() {
       // First: the sandboxes of an earlier process can only be collected where the provider works.
       await (provider.shared ? sharing.start() : provider.start())
-      const parts = { ...finishParts, active }
-      if (!provider.shared) await recoverRuns(deps, { ...parts, uploads })
-      if (!deps.isTemporary) sweeping = [watchSuspendedRuns(deps, parts), sweepStored(deps)]
+      if (!provider.shared) await recoverRuns(deps, { ...finishParts, uploads })
+      sweeps = startSweeps(deps, finishParts, queue)
     },
     async close() {
       uploads.close()
-      await Promise.all(sweeping.map((sweep) => sweep.stop()))
+      await Promise.all(sweeps.map((sweep) => sweep.stop()))
+      await queue.close()
       if (provider.shared) {
         await sharing.close()
         await lease?.release()
@@ -92,12 +96,13 @@ export function createRunService(given: RunServiceDeps): RunService {
     },
 
     startRun: (caller, request) => lifecycle.startRun(caller, request),
+    forkRun: (caller, id, request) => lifecycle.forkRun(caller, id, request),
     createSandbox: (caller, request) => lifecycle.createSandbox(caller, request),
     uploadWorkspace: (caller, id, archive) => lifecycle.uploadWorkspace(caller, id, archive),
     startTurn: (caller, id, turn) => lifecycle.startTurn(caller, id, turn),
     ...lifecycle.stops(),
-    ...createRunReads(deps, findServing),
-    ...createDecisions({ store, approvals, active, holder, log: deps.log }),
+    ...createRunReads({ ...deps, views }, findServing),
+    ...createDecisions({ store, approvals, active, queue, log: deps.log }),
 
     ...createSandboxUses(findServing, { commands, file }),
 
@@ -108,6 +113,13 @@ export function createRunService(given: RunServiceDeps): RunService {
     ...createAuditReads(deps, audit),
     metrics: () => renderMetrics({ store, active, reaper }),
   }
+}
+
+/** The runs of the queue start, and runs that nobody drives are looked after. */
+function startSweeps(deps: RunDeps, parts: FinishParts, queue: Dispatcher) {
+  queue.wake()
+  const lasting = deps.isTemporary ? [] : [watchSuspendedRuns(deps, parts), sweepStored(deps)]
+  return [watchQueue(deps, { ...parts, queue }), ...lasting]
 }
 
 /** Runs that wait are saved before their sandboxes go with this process; other runs are interrupted. */
@@ -154,14 +166,14 @@ async function using<T>(finding: Promise<SandboxUse>, work: (use: SandboxUse) =>
 
 type SharingParts = TakeoverParts & {
   readonly audit: AuditTrail
-  readonly capacity: Capacity
+  readonly queue: Dispatcher
   readonly figures: ReaperFigures
 }
 
 /** The life of a process among others that serve the same store. */
 function createSharing(deps: RunDeps & { readonly holder: Holder }, parts: SharingParts) {
   const { store, provider, holder, log } = deps
-  const { active, audit, capacity, figures } = parts
+  const { active, audit, queue, figures } = parts
   let reaper: ReturnType<typeof startReaper> | undefined
   let watching: ReturnType<typeof watchAbandonedRuns> | undefined
   const abandonAll = () => {
@@ -174,9 +186,7 @@ function createSharing(deps: RunDeps & { readonly holder: Holder }, parts: Shari
       await holder.hold(store, { ttlMs: HOLDER_TTL_MS, onLost: abandonAll, log })
       await takeOverRuns(deps, active)
       watching = watchAbandonedRuns(deps, parts, TAKEOVER_EVERY_MS)
-      provider.claims?.onRoom(() => {
-        for (const queue of Object.values(capacity)) queue.noteRoom()
-      })
+      provider.claims?.onRoom(() => queue.noteRoom())
       if (provider.claims) reaper = startReaper(deps, { claims: provider.claims, audit, figures })
     },
     /** Hands active runs over to other processes. No run ends. */

@@ -33,6 +33,13 @@ export type RunLimits = {
   readonly maxRuns: number
   readonly maxRunsPerOwner: number
   readonly maxSuspendedPerOwner: number
+  /** Runs that wait for a place: in the deployment, and of one owner. */
+  readonly maxQueued: number
+  readonly maxQueuedPerOwner: number
+  /** Sandboxes that this process starts at the same time. */
+  readonly maxLaunches: number
+  /** A run that waits longer for its first sandbox fails. */
+  readonly queueTimeoutMs: number
   readonly approvalTtlMs: number
   readonly idleTimeoutMs: number
   /** A run that waits this long is suspended; undefined: only on request. */

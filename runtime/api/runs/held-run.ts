@@ -1,8 +1,5 @@
 import { SandboxError } from '../../kit/errors.ts'
-import type { RunRow, Store, Transaction } from '../../store/store.ts'
-
-/** The part of a run that identifies its driver: the id of the run and the name of the driving process. */
-export type Held = Pick<RunRow, 'id' | 'holder'>
+import type { Held, RunRow, Store, Transaction } from '../../store/store.ts'
 
 /** A transaction of the run's driver. Throws `conflict` if another process has taken over the run. */
 export function whileHeld<T>(

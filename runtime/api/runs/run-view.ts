@@ -1,22 +1,20 @@
 import { FINAL_STATES, type Run } from '../../../contracts/api.ts'
+import type { RunSource } from '../../../contracts/events.ts'
 import { SandboxError } from '../../kit/errors.ts'
+import type { RunOrigin } from '../../store/checkpoint.ts'
+import { QUEUED_STATES } from '../../store/queue.ts'
 import type { RunRow, Store } from '../../store/store.ts'
 import { budgetUses } from './budgets/budget-uses.ts'
 import type { Caller } from './service.ts'
 
-/** States in which a run has a driver. */
-export const DRIVEN = [
-  'queued',
-  'pending_capacity',
-  'starting',
-  'running',
-  'waiting',
-  'suspending',
-  'ending',
-] as const
+/** States in which a run has a driver. Such a run has a sandbox, or is about to get one, and takes a place. */
+export const DRIVEN = ['starting', 'running', 'waiting', 'suspending', 'ending'] as const
 
-/** States of runs that take a place. */
-export const UNFINISHED = ['waiting_upload', ...DRIVEN] as const
+/** States of runs that wait for their first or next place. */
+export const WAITING_FOR_PLACE = ['waiting_upload', ...QUEUED_STATES] as const
+
+/** States of runs that are neither suspended nor ended. */
+export const UNFINISHED = [...WAITING_FOR_PLACE, ...DRIVEN] as const
 
 export const isFinal = (run: { state: Run['state'] }): boolean =>
   (FINAL_STATES as readonly string[]).includes(run.state)
@@ -46,6 +44,7 @@ export function toRun(row: RunRow): Run {
     endsWithService: _ends,
     suspendAskedAt: _asked,
     usage: _usage,
+    source,
     workspace,
     ...run
   } = row
@@ -53,8 +52,15 @@ export function toRun(row: RunRow): Run {
     ...run,
     budgets: budgetUses(row),
     workspace: workspace.kind === 'upload' ? { kind: 'upload' } : workspace,
+    ...(source && { source: toSource(source) }),
   }
 }
+
+const toSource = ({ runId, checkpointAt, copied }: RunOrigin): RunSource => ({
+  runId,
+  checkpointAt,
+  copied,
+})
 
 /** The row of a run that the caller may see; to everybody else it does not exist. */
 export async function requireRun(store: Store, caller: Caller, id: string): Promise<RunRow> {

@@ -5,6 +5,7 @@ import type {
   CreateSandbox,
   DenyShell,
   DenyTool,
+  ForkRun,
   Readiness,
   Run,
   StartCommand,
@@ -85,6 +86,11 @@ export interface RunService {
 
   /** `too_many_runs`, `workspace_invalid`, `policy_denied`. */
   startRun(caller: Caller, request: StartRun): Promise<Run>
+  /**
+   * Starts a run with the conversation and the files of another run's last checkpoint. `run_not_ready` or `conflict` if it
+   * has none, `forbidden` for an operator who does not own it.
+   */
+  forkRun(caller: Caller, id: string, request: ForkRun): Promise<Run>
   createSandbox(caller: Caller, request: CreateSandbox): Promise<Run>
   readRun(caller: Caller, id: string): Promise<Run>
   /** Newest first. */

@@ -13,7 +13,7 @@ export function announcement(format: 'text' | 'json', service: Announcement): st
   const key = apiKeyFile
     ? `The API key for browsers and programs is in ${apiKeyFile}`
     : 'Its store has API keys already; their owners have them'
-  return `Agentweaver Sandbox listens on ${url}
+  return `Agentweaver Sandbox listens on ${url} (process ${pid})
 Store and keys are in ${stateDir}
 ${key}
 

@@ -9,14 +9,15 @@ import { type PoolLimits, pooledDialect } from './pool.ts'
 
 /** Any fixed number: the key of the advisory lock under which migrations run. */
 const MIGRATION_LOCK = 7_205_914_173
-/** Another one: under it runs are counted and the next one is written. */
+/** Another one: under it runs are counted, and the queue is read and changed. */
 const ADMISSION_LOCK = 7_205_914_174
 /** No statement, lock or forgotten transaction may hold up a run for longer. */
 const POOL: PoolLimits = {
   size: 10,
-  statementMs: 15_000,
-  lockMs: 10_000,
-  answerMs: 20_000,
+  statementMs: 8_000,
+  lockMs: 5_000,
+  connectMs: 5_000,
+  answerMs: 10_000,
   name: 'agentweaver',
 }
 /**
@@ -27,6 +28,7 @@ const LEASE_POOL: PoolLimits = {
   size: 1,
   statementMs: 2_000,
   lockMs: 2_000,
+  connectMs: 3_000,
   answerMs: 3_000,
   name: 'agentweaver-lease',
 }
@@ -50,6 +52,7 @@ export async function openPostgres(
     ddl: { bytes: 'bytea', position: sql`bigint generated always as identity primary key` },
     // The weakest lock that excludes other writers: foreign keys to the run may still be checked.
     lockRows: <Q>(query: Q): Q => (query as { forNoKeyUpdate(): Q }).forNoKeyUpdate(),
+    lockFreeRows: (query) => query.forNoKeyUpdate().skipLocked(),
     lockSchema: async (tx) => {
       await sql`select pg_advisory_xact_lock(${sql.lit(MIGRATION_LOCK)})`.execute(tx)
     },

@@ -1,5 +1,6 @@
+import { Socket } from 'node:net'
 import { bestEffort } from '../../kit/best-effort.ts'
-import { delay } from '../../kit/deadline.ts'
+import { deadline, delay } from '../../kit/deadline.ts'
 import type { Log } from '../../kit/log.ts'
 import type { OnRemoteEvents } from '../engine.ts'
 import { clientFor, type DatabasePlace } from './client.ts'
@@ -10,6 +11,8 @@ const FIRST_RETRY_MS = 100
 const MAX_RETRY_MS = 5_000
 /** A connection that a middlebox dropped without a word is noticed by asking on it. */
 const HEARTBEAT_MS = 30_000
+/** A server that fell silent never confirms the end of a connection. */
+const END_MS = 1_000
 
 interface Listening {
   readonly place: DatabasePlace
@@ -53,7 +56,9 @@ async function follow(
   { place, log, self, onRemote, heartbeatMs = HEARTBEAT_MS }: Listening,
   stop: AbortSignal,
 ) {
+  const socket = new Socket()
   const client = new (clientFor(place))({
+    stream: () => socket,
     connectionString: place.url,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     query_timeout: heartbeatMs,
@@ -76,7 +81,9 @@ async function follow(
       onRemote()
     }
   } finally {
-    await bestEffort(log, 'close the connection of the event listener', () => client.end())
+    const end = () => deadline('the end of the connection', END_MS, client.end())
+    await bestEffort(log, 'close the connection of the event listener', end)
+    socket.destroy()
   }
 }
 

@@ -9,7 +9,9 @@ export interface PoolLimits {
   /** The server cancels a statement after this time. Below `answerMs`, so that a slow statement keeps its connection. */
   readonly statementMs: number
   readonly lockMs: number
-  /** How long to wait for a connection, and for the result of a statement, before the connection is discarded. */
+  /** How long to wait for a connection. One that is opened while the server is silent stays silent afterwards. */
+  readonly connectMs: number
+  /** How long to wait for the result of a statement before the connection is discarded. */
   readonly answerMs: number
   /** Shown by the server in `pg_stat_activity`. */
   readonly name: string
@@ -31,7 +33,7 @@ export function pooledDialect(place: DatabasePlace, limits: PoolLimits, log: Log
     connectionString: place.url,
     Client: clientFor(place),
     max: limits.size,
-    connectionTimeoutMillis: limits.answerMs,
+    connectionTimeoutMillis: limits.connectMs,
     statement_timeout: limits.statementMs,
     lock_timeout: limits.lockMs,
     idle_in_transaction_session_timeout: IDLE_TRANSACTION_MS,
@@ -51,9 +53,23 @@ export function pooledDialect(place: DatabasePlace, limits: PoolLimits, log: Log
  * connection open and silent for ever, and the server's own timeouts never arrive on such a connection.
  */
 function answeringPool(pool: pg.Pool, answerMs: number): PostgresPool {
+  const openedAt = new WeakMap<pg.PoolClient, number>()
+  pool.on('connect', (client) => openedAt.set(client, performance.now()))
+  let silentSince = Number.NEGATIVE_INFINITY
+  /** A connection that is older than the last silence may be silent too. Each would cost a caller the whole wait. */
+  const connect = async (): Promise<pg.PoolClient> => {
+    for (;;) {
+      const client = await pool.connect()
+      if ((openedAt.get(client) ?? 0) > silentSince) return client
+      client.release(true)
+    }
+  }
+  const onSilence = () => {
+    silentSince = performance.now()
+  }
   return {
     connect: async () => {
-      const client = new AnsweringClient(await pool.connect(), answerMs)
+      const client = new AnsweringClient(await connect(), answerMs, onSilence)
       return {
         // Kysely also declares a form for cursors, but uses it only if a cursor is configured.
         query: ((text: string, values?: readonly unknown[]): unknown =>
@@ -68,11 +84,13 @@ function answeringPool(pool: pg.Pool, answerMs: number): PostgresPool {
 class AnsweringClient {
   readonly #client: pg.PoolClient
   readonly #answerMs: number
+  readonly #onSilence: () => void
   #silence: SandboxError | undefined
 
-  constructor(client: pg.PoolClient, answerMs: number) {
+  constructor(client: pg.PoolClient, answerMs: number, onSilence: () => void) {
     this.#client = client
     this.#answerMs = answerMs
+    this.#onSilence = onSilence
   }
 
   async query(text: string, values: readonly unknown[] = []): Promise<pg.QueryResult> {
@@ -83,6 +101,7 @@ class AnsweringClient {
         'unavailable',
         `the database did not respond within ${this.#answerMs} ms`,
       )
+      this.#onSilence()
       reject(this.#silence)
     }, this.#answerMs)
     const answer = this.#client.query(text, [...values])

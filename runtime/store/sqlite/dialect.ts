@@ -28,6 +28,8 @@ class SqliteDriver implements Driver {
   readonly #connection: SqliteConnection
   readonly #lockDeadlineMs: number
   #unlock: () => void = () => undefined
+  /** When the holder of the connection asked for it. */
+  #askedAt = 0
 
   constructor(database: DatabaseSync, lockDeadlineMs: number) {
     this.#database = database
@@ -38,12 +40,19 @@ class SqliteDriver implements Driver {
   async init(): Promise<void> {}
 
   async acquireConnection(): Promise<DatabaseConnection> {
+    const askedAt = Date.now()
     this.#unlock = await this.#mutex.lock()
+    this.#askedAt = askedAt
     return this.#connection
   }
 
+  /**
+   * The time in the queue counts too. Otherwise a lock of another process would delay each transaction by the waits of all
+   * transactions before it.
+   */
   async beginTransaction(): Promise<void> {
-    await retryWhileBusy(this.#lockDeadlineMs, () => this.#database.exec('BEGIN IMMEDIATE'))
+    const queuedMs = Date.now() - this.#askedAt
+    await retryWhileBusy(this.#lockDeadlineMs - queuedMs, () => this.#database.exec('BEGIN IMMEDIATE'))
   }
 
   async commitTransaction(): Promise<void> {

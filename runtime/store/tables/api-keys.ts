@@ -1,6 +1,8 @@
-import { fromText, toText } from '../codec.ts'
+import { toText } from '../codec.ts'
+import { Roles } from '../columns.ts'
 import type { Scope } from '../engine.ts'
-import type { ApiKeyRow } from '../store.ts'
+import { RowReader } from '../row-reader.ts'
+import type { ApiKeyRow } from '../service-rows.ts'
 
 export async function insertApiKey({ db }: Scope, { createdAt, ...key }: ApiKeyRow): Promise<void> {
   await db
@@ -11,15 +13,18 @@ export async function insertApiKey({ db }: Scope, { createdAt, ...key }: ApiKeyR
 
 export async function readApiKey({ db }: Scope, hash: string): Promise<ApiKeyRow | undefined> {
   const row = await db.selectFrom('api_keys').selectAll().where('hash', '=', toText(hash)).executeTakeFirst()
-  return (
-    row && {
-      id: row.id,
-      hash: row.hash,
-      owner: fromText(row.owner),
-      role: row.role,
-      createdAt: row.created_at,
-    }
-  )
+  return row && toApiKey(row)
+}
+
+function toApiKey(row: object): ApiKeyRow {
+  const at = new RowReader('api_keys', row)
+  return {
+    id: at.plain('id'),
+    hash: at.plain('hash'),
+    owner: at.text('owner'),
+    role: at.oneOf('role', Roles),
+    createdAt: at.plain('created_at'),
+  }
 }
 
 export async function countApiKeys({ db }: Scope): Promise<number> {

@@ -1,31 +1,34 @@
-import type { Selectable } from 'kysely'
-import { changed, fromOptionalText, fromText, present, toOptionalText, toText } from '../codec.ts'
+import { changed, present, toOptionalText, toText } from '../codec.ts'
+import { ApprovalKinds, ApprovalScopes, ApprovalStates } from '../columns.ts'
 import type { Scope } from '../engine.ts'
-import type { Tables } from '../schema.ts'
+import { RowReader } from '../row-reader.ts'
 import type { ApprovalRow } from '../store.ts'
 
 /** A clock tick ends at most this many; the rest is found by the next. */
 const EXPIRED_PER_PAGE = 500
 
-const toApproval = (row: Selectable<Tables['approvals']>): ApprovalRow => ({
-  ...present({
-    commandHash: row.command_hash,
-    scope: row.scope,
-    decidedBy: fromOptionalText(row.decided_by),
-    reason: fromOptionalText(row.reason),
-    answer: fromOptionalText(row.answer),
-  }),
-  requestId: fromText(row.request_id),
-  runId: row.run_id,
-  callId: fromText(row.call_id),
-  kind: row.kind,
-  tool: fromText(row.tool),
-  binding: row.binding,
-  redacted: row.redacted === 1,
-  state: row.state,
-  expiresAt: row.expires_at,
-  createdAt: row.created_at,
-})
+function toApproval(row: object): ApprovalRow {
+  const at = new RowReader('approvals', row)
+  return {
+    ...present({
+      commandHash: at.optionalPlain('command_hash'),
+      scope: at.optionalOneOf('scope', ApprovalScopes),
+      decidedBy: at.optionalText('decided_by'),
+      reason: at.optionalText('reason'),
+      answer: at.optionalText('answer'),
+    }),
+    requestId: at.text('request_id'),
+    runId: at.plain('run_id'),
+    callId: at.text('call_id'),
+    kind: at.oneOf('kind', ApprovalKinds),
+    tool: at.text('tool'),
+    binding: at.plain('binding'),
+    redacted: at.flag('redacted'),
+    state: at.oneOf('state', ApprovalStates),
+    expiresAt: at.plain('expires_at'),
+    createdAt: at.plain('created_at'),
+  }
+}
 
 export async function insertApproval({ db }: Scope, approval: ApprovalRow): Promise<void> {
   await db

@@ -1,11 +1,10 @@
-import type { Selectable } from 'kysely'
 import { SandboxError } from '../../kit/errors.ts'
 import type { AuditHead, AuditQuery, AuditRow } from '../audit-rows.ts'
-import { fromText, toText } from '../codec.ts'
+import { toText } from '../codec.ts'
 import type { Scope } from '../engine.ts'
-import type { Tables } from '../schema.ts'
+import { RowReader } from '../row-reader.ts'
 import type { Store } from '../store.ts'
-import { lockRun } from './runs.ts'
+import { auditHeadOf, lockRun } from './runs.ts'
 
 /** The deployment's chain, which belongs to no run. */
 const DEPLOYMENT = ''
@@ -15,7 +14,7 @@ const ROWS_PER_INSERT = 1_000
 export async function lockAuditHead(scope: Scope, runId: string): Promise<AuditHead> {
   if (runId !== DEPLOYMENT) {
     const run = await lockRun(scope, runId)
-    return { count: run.audit_count, mac: run.audit_mac }
+    return run.audit
   }
   await scope.db
     .insertInto('audit_heads')
@@ -23,7 +22,7 @@ export async function lockAuditHead(scope: Scope, runId: string): Promise<AuditH
     .onConflict((conflict) => conflict.doNothing())
     .execute()
   const query = scope.db.selectFrom('audit_heads').select(['count', 'mac']).where('chain', '=', DEPLOYMENT)
-  return await scope.engine.lockRows(query).executeTakeFirstOrThrow()
+  return toHead(await scope.engine.lockRows(query).executeTakeFirstOrThrow())
 }
 
 /** Appends the rows of one chain and moves its head; refuses rows that do not continue the chain. */
@@ -73,15 +72,23 @@ async function moveHead(db: Scope['db'], first: AuditRow, head: AuditHead): Prom
   return numUpdatedRows > 0n
 }
 
-const toAudit = (row: Selectable<Tables['audit']>): AuditRow => ({
-  runId: row.run_id,
-  sequence: row.sequence,
-  at: row.at,
-  tool: fromText(row.tool),
-  decision: fromText(row.decision),
-  record: row.record,
-  mac: row.mac,
-})
+function toHead(row: object): AuditHead {
+  const at = new RowReader('audit_heads', row)
+  return { count: at.integer('count'), mac: at.plain('mac') }
+}
+
+function toAudit(row: object): AuditRow {
+  const at = new RowReader('audit', row)
+  return {
+    runId: at.plain('run_id'),
+    sequence: at.integer('sequence'),
+    at: at.plain('at'),
+    tool: at.text('tool'),
+    decision: at.text('decision'),
+    record: at.plain('record'),
+    mac: at.plain('mac'),
+  }
+}
 
 /** Records in the order in which they were written; the cursor is the last one's place in it. */
 async function readAudit({ db }: Scope, query: AuditQuery): Promise<{ items: AuditRow[]; next?: string }> {
@@ -117,15 +124,15 @@ async function readAuditHead(
 ): Promise<(AuditHead & { readonly isEnded: boolean }) | undefined> {
   if (runId === DEPLOYMENT) {
     const query = db.selectFrom('audit_heads').select(['count', 'mac']).where('chain', '=', DEPLOYMENT)
-    const { count = 0, mac = '' } = (await query.executeTakeFirst()) ?? {}
-    return { count, mac, isEnded: false }
+    const row = await query.executeTakeFirst()
+    return { ...(row ? toHead(row) : { count: 0, mac: '' }), isEnded: false }
   }
   const run = await db
     .selectFrom('runs')
     .select(['audit_count', 'audit_mac', 'ended_at'])
     .where('id', '=', toText(runId))
     .executeTakeFirst()
-  return run && { count: run.audit_count, mac: run.audit_mac, isEnded: run.ended_at !== null }
+  return run && { ...auditHeadOf(run), isEnded: run.ended_at !== null }
 }
 
 /** One index look-up per id: `select distinct` would read every record. */

@@ -1,32 +1,26 @@
-import type { Selectable } from 'kysely'
-import type { CallChange, CallRow, CallSummary, NewCall, ReleasedCalls } from '../call-row.ts'
-import {
-  changed,
-  fromOptionalJson,
-  fromOptionalText,
-  fromText,
-  present,
-  toOptionalJson,
-  toOptionalText,
-  toText,
-} from '../codec.ts'
+import type { CallChange, CallRow, NewCall, ReleasedCalls } from '../call-row.ts'
+import { changed, present, toOptionalJson, toOptionalText, toText } from '../codec.ts'
+import { CallStates, StoredDecision, Summary } from '../columns.ts'
 import type { Scope } from '../engine.ts'
-import type { Tables } from '../schema.ts'
+import { RowReader } from '../row-reader.ts'
 
-const toCall = (row: Selectable<Tables['calls']>): CallRow => ({
-  ...present({
-    decision: fromOptionalJson<object>(row.decision_json),
-    actor: fromOptionalText(row.actor),
-    request: fromOptionalJson<object>(row.request_json),
-    summary: fromOptionalJson<CallSummary>(row.summary_json),
-  }),
-  sequence: row.sequence,
-  runId: row.run_id,
-  callId: fromText(row.call_id),
-  tool: fromText(row.tool),
-  state: row.state,
-  openedAt: row.opened_at,
-})
+function toCall(row: object): CallRow {
+  const at = new RowReader('calls', row)
+  return {
+    ...present({
+      decision: at.optionalJson('decision_json', StoredDecision),
+      actor: at.optionalText('actor'),
+      request: at.optionalAnyJson('request_json'),
+      summary: at.optionalJson('summary_json', Summary),
+    }),
+    sequence: at.integer('sequence'),
+    runId: at.plain('run_id'),
+    callId: at.text('call_id'),
+    tool: at.text('tool'),
+    state: at.oneOf('state', CallStates),
+    openedAt: at.plain('opened_at'),
+  }
+}
 
 export async function insertCall({ db }: Scope, call: NewCall): Promise<void> {
   await db

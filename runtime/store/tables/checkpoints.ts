@@ -1,7 +1,8 @@
 import { SandboxError } from '../../kit/errors.ts'
-import type { StoredCheckpoint } from '../checkpoint.ts'
-import { fromText, present, toText } from '../codec.ts'
+import type { CheckpointPart, StoredCheckpoint } from '../checkpoint.ts'
+import { present, toText } from '../codec.ts'
 import type { Scope } from '../engine.ts'
+import { RowReader } from '../row-reader.ts'
 
 /** Blobs that a checkpoint replaces: the uploaded archive, and the parts of a checkpoint of an earlier release. */
 const REPLACED = ['workspace', 'session', 'next-workspace', 'next-session']
@@ -21,7 +22,7 @@ export async function readCheckpoint({ db }: Scope, runId: string): Promise<Stor
     .execute()
   const { workspace_kind: kind, workspace_sha256: sha256, tree_sha256: tree } = row
   return {
-    owner: fromText(row.owner),
+    owner: new RowReader('checkpoints', row).text('owner'),
     generation: row.generation,
     hostSequence: row.host_sequence,
     policyVersion: row.policy_version,
@@ -64,6 +65,32 @@ export async function commitCheckpoint(
     await db.insertInto('checkpoint_contents').values({ run_id: runId, content_id: id }).execute()
   }
   await db.deleteFrom('blobs').where('run_id', '=', runId).where('name', 'in', REPLACED).execute()
+}
+
+/** The copy names the same contents, so it copies no bytes. Its position is before the first own checkpoint of `to`. */
+export async function copyCheckpoint(
+  scope: Scope,
+  parts: readonly CheckpointPart[],
+  { from, to }: { from: string; to: string },
+): Promise<void> {
+  const stored = await readCheckpoint(scope, from)
+  const missing = parts.find((part) => stored?.[part] === undefined)
+  if (!stored || missing)
+    throw new SandboxError(
+      'conflict',
+      `The ${missing ?? 'content'} of the checkpoint of ${from} is not stored any more. Start a new run instead.`,
+    )
+  const { session, workspace, contents, ...rest } = stored
+  const copy = {
+    ...rest,
+    generation: 0,
+    hostSequence: 0,
+    ...(parts.includes('session') && present({ session })),
+    ...(parts.includes('workspace') && present({ workspace })),
+  }
+  // Which contents are those of the files is in the manifest, so a copy with the files keeps all of them.
+  const needed = parts.includes('workspace') ? contents : [session].filter((sha256) => sha256 !== undefined)
+  await commitCheckpoint(scope, to, { ...copy, contents: needed })
 }
 
 async function refuseEarlier(

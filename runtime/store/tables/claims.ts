@@ -1,27 +1,30 @@
-import type { Selectable } from 'kysely'
 import { SandboxError } from '../../kit/errors.ts'
-import { changed, fromOptionalJson, present, toOptionalJson } from '../codec.ts'
+import { changed, present, toOptionalJson } from '../codec.ts'
+import { ClaimStates } from '../columns.ts'
 import type { Scope } from '../engine.ts'
-import type { Tables } from '../schema.ts'
-import type { ClaimRow, Transaction } from '../store.ts'
+import { RowReader } from '../row-reader.ts'
+import type { ClaimRow, NewClaim, Transaction } from '../store.ts'
 
-const toClaim = (row: Selectable<Tables['claims']>): ClaimRow => ({
-  ...present({
-    uid: row.uid,
-    sandboxUid: row.sandbox_uid,
-    podUid: row.pod_uid,
-    handle: fromOptionalJson<object>(row.handle_json),
-  }),
-  namespace: row.namespace,
-  name: row.name,
-  generation: row.generation,
-  runId: row.run_id,
-  keyId: row.key_id,
-  state: row.state,
-  createdAt: row.created_at,
-})
+function toClaim(row: object): ClaimRow {
+  const at = new RowReader('claims', row)
+  return {
+    ...present({
+      uid: at.optionalPlain('uid'),
+      sandboxUid: at.optionalPlain('sandbox_uid'),
+      podUid: at.optionalPlain('pod_uid'),
+      handle: at.optionalAnyJson('handle_json'),
+    }),
+    namespace: at.plain('namespace'),
+    name: at.plain('name'),
+    generation: at.integer('generation'),
+    runId: at.plain('run_id'),
+    keyId: at.plain('key_id'),
+    state: at.oneOf('state', ClaimStates),
+    createdAt: at.plain('created_at'),
+  }
+}
 
-export async function upsertClaim({ db }: Scope, claim: ClaimRow): Promise<void> {
+export async function upsertClaim({ db }: Scope, claim: NewClaim): Promise<void> {
   const row = {
     namespace: claim.namespace,
     name: claim.name,
@@ -45,7 +48,7 @@ export async function upsertClaim({ db }: Scope, claim: ClaimRow): Promise<void>
 export type ClaimKey = Pick<ClaimRow, 'namespace' | 'name' | 'generation'>
 
 /** A claim keeps its identity, its run and its age. */
-export async function changeClaim({ db }: Scope, key: ClaimKey, change: Partial<ClaimRow>): Promise<void> {
+export async function changeClaim({ db }: Scope, key: ClaimKey, change: Partial<NewClaim>): Promise<void> {
   const columns = changed({
     state: change.state,
     key_id: change.keyId,

@@ -1,18 +1,10 @@
-import type { Selectable } from 'kysely'
-import {
-  fromJson,
-  fromOptionalJson,
-  fromOptionalText,
-  present,
-  toJson,
-  toOptionalText,
-  toText,
-} from '../codec.ts'
+import { present, toJson, toOptionalText, toText } from '../codec.ts'
+import { CommandStates } from '../columns.ts'
 import type { Scope } from '../engine.ts'
-import type { Tables } from '../schema.ts'
-import type { CommandRow } from '../store.ts'
+import { RowReader } from '../row-reader.ts'
+import type { CommandRow, NewCommand } from '../store.ts'
 
-export async function insertCommand({ db }: Scope, command: CommandRow): Promise<void> {
+export async function insertCommand({ db }: Scope, command: NewCommand): Promise<void> {
   await db
     .insertInto('commands')
     .values({
@@ -56,10 +48,13 @@ export async function listRunningCommands({ db }: Scope, runId: string): Promise
   return rows.map(toCommand)
 }
 
-const toCommand = (row: Selectable<Tables['commands']>): CommandRow => ({
-  ...present({ result: fromOptionalJson<object>(row.result_json), actor: fromOptionalText(row.actor) }),
-  id: row.id,
-  runId: row.run_id,
-  state: row.state,
-  request: fromJson<unknown>(row.request_json),
-})
+function toCommand(row: object): CommandRow {
+  const at = new RowReader('commands', row)
+  return {
+    ...present({ result: at.optionalAnyJson('result_json'), actor: at.optionalText('actor') }),
+    id: at.plain('id'),
+    runId: at.plain('run_id'),
+    state: at.oneOf('state', CommandStates),
+    request: at.anyJson('request_json'),
+  }
+}

@@ -1,6 +1,7 @@
-import type { RunEnvelope, RunEvent } from '../../../contracts/events.ts'
-import { fromJson, toJson, toText } from '../codec.ts'
+import { type RunEnvelope, RunEvent } from '../../../contracts/events.ts'
+import { toJson, toText } from '../codec.ts'
 import type { Scope, WriteScope } from '../engine.ts'
+import { damaged, RowReader } from '../row-reader.ts'
 import type { NewEvent } from '../store.ts'
 import { lockRun } from './runs.ts'
 
@@ -19,25 +20,25 @@ export async function appendEvents(
   if (events.length === 0) return []
   const run = await lockRun(scope, runId)
   const isNews = (host: HostPosition) =>
-    host.generation === run.generation && host.sequence > run.host_sequence
+    host.generation === run.generation && host.sequence > run.hostSequence
   const doubtful = events.flatMap(({ host }) => (host && !isNews(host) ? [host] : []))
   const fresh = withoutKnown(events, await knownOf(scope, runId, doubtful))
   if (fresh.length === 0) return []
 
   const now = new Date().toISOString()
   const envelopes = fresh.map(({ event, at }, index) => ({
-    sequence: run.last_sequence + 1 + index,
+    sequence: run.lastSequence + 1 + index,
     at: at ?? now,
     event,
   }))
   await insertRows(scope, runId, { fresh, envelopes })
   const hostSequence = fresh.reduce(
     (highest, { host }) => (host?.generation === run.generation ? Math.max(highest, host.sequence) : highest),
-    run.host_sequence,
+    run.hostSequence,
   )
   await scope.db
     .updateTable('runs')
-    .set({ last_sequence: run.last_sequence + fresh.length, host_sequence: hostSequence })
+    .set({ last_sequence: run.lastSequence + fresh.length, host_sequence: hostSequence })
     .where('id', '=', runId)
     .execute()
   scope.announced.set(runId, [...(scope.announced.get(runId) ?? []), ...envelopes])
@@ -107,5 +108,27 @@ export async function readEvents(
     .orderBy('sequence')
     .limit(page.limit)
     .execute()
-  return rows.map(({ sequence, at, event_json }) => ({ sequence, at, event: fromJson<RunEvent>(event_json) }))
+  return rows.map(toEnvelope)
 }
+
+function toEnvelope(row: object): RunEnvelope {
+  const at = new RowReader('events', row)
+  const event: unknown = at.anyJson('event_json')
+  if (!isRunEvent(event)) throw damaged('events', 'event_json')
+  return { sequence: at.integer('sequence'), at: at.plain('at'), event }
+}
+
+const EVENT_TYPES: ReadonlySet<unknown> = new Set(RunEvent.options.map(({ shape }) => shape.type.value))
+
+/**
+ * Checks the outer form only. Every event was checked completely before it was stored, and a reader may read millions of
+ * them.
+ */
+const isRunEvent = (value: unknown): value is RunEvent =>
+  typeof value === 'object' &&
+  value !== null &&
+  'type' in value &&
+  EVENT_TYPES.has(value.type) &&
+  'data' in value &&
+  typeof value.data === 'object' &&
+  value.data !== null

@@ -1,6 +1,7 @@
-import { fromText, toText } from '../codec.ts'
+import { toText } from '../codec.ts'
 import type { Scope } from '../engine.ts'
-import type { IdempotencyKey, IdempotencyRow } from '../store.ts'
+import { RowReader } from '../row-reader.ts'
+import type { IdempotencyKey, IdempotencyRow } from '../service-rows.ts'
 
 const FORGOTTEN_AFTER_MS = 24 * 3_600_000
 
@@ -16,14 +17,18 @@ export async function readIdempotencyKey(
     .where('key', '=', toText(key))
     .where('created_at', '>=', horizonOf(now))
     .executeTakeFirst()
-  if (!row) return undefined
+  return row && toIdempotencyRow(row)
+}
+
+function toIdempotencyRow(row: object): IdempotencyRow {
+  const at = new RowReader('idempotency_keys', row)
   return {
-    owner: fromText(row.owner),
-    key: fromText(row.key),
-    fingerprint: row.fingerprint,
-    status: row.status,
-    body: fromText(row.body),
-    createdAt: row.created_at,
+    owner: at.text('owner'),
+    key: at.text('key'),
+    fingerprint: at.plain('fingerprint'),
+    status: at.integer('status'),
+    body: at.text('body'),
+    createdAt: at.plain('created_at'),
   }
 }
 

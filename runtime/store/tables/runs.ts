@@ -1,75 +1,87 @@
-import { type Selectable, sql } from 'kysely'
-import type { RunState } from '../../../contracts/api.ts'
+import { sql } from 'kysely'
 import { SandboxError } from '../../kit/errors.ts'
+import type { AuditHead } from '../audit-rows.ts'
+import { changed, present, toJson, toOptionalJson, toText } from '../codec.ts'
 import {
-  changed,
-  fromJson,
-  fromOptionalJson,
-  fromText,
-  present,
-  toJson,
-  toOptionalJson,
-  toText,
-} from '../codec.ts'
+  CarriedCalls,
+  Origin,
+  Outcome,
+  RunAgent,
+  RunEnding,
+  RunFailure,
+  RunKinds,
+  RunLabels,
+  RunSandbox,
+  RunSettings,
+  RunStates,
+  SavedCheckpoint,
+  Usage,
+  Waiting,
+  Workspaces,
+} from '../columns.ts'
 import type { Scope } from '../engine.ts'
-import type { Tables } from '../schema.ts'
+import { RowReader } from '../row-reader.ts'
 import {
+  type Held,
   HOLDER_LEASE,
   type NewRun,
   type RunChange,
   type RunCount,
   type RunFilter,
   type RunRow,
-  type RunUsage,
+  type RunState,
 } from '../store.ts'
+import { followState, insertQueueRow } from './queue.ts'
 
-const NO_USAGE: RunUsage = { steps: 0, model_requests: 0, tokens: 0, event_bytes: 0, wall_seconds: 0 }
+const NO_USAGE = Usage.parse({})
 
-type Row = Selectable<Tables['runs']>
+function toRun(row: object): RunRow {
+  const at = new RowReader('runs', row)
+  return {
+    ...present({
+      sandbox: at.optionalJson('sandbox_json', RunSandbox),
+      failure: at.optionalJson('failure_json', RunFailure),
+      outcome: at.optionalJson('outcome_json', Outcome),
+      startedAt: at.optionalPlain('started_at'),
+      firstEventAt: at.optionalPlain('first_event_at'),
+      endedAt: at.optionalPlain('ended_at'),
+      checkpointAt: at.optionalPlain('checkpoint_at'),
+      holder: at.optionalPlain('holder'),
+      ending: at.optionalJson('ending_json', RunEnding),
+      usedAt: at.optionalPlain('used_at'),
+      suspendAskedAt: at.optionalPlain('suspend_asked_at'),
+      waiting: at.optionalJson('waiting_json', Waiting),
+      checkpoint: at.optionalJson('checkpoint_json', SavedCheckpoint),
+      source: at.optionalJson('source_json', Origin),
+    }),
+    carriedCalls: at.optionalJson('carried_calls_json', CarriedCalls) ?? [],
+    losses: at.integer('losses'),
+    endsWithService: at.flag('ends_with_service'),
+    id: at.plain('id'),
+    kind: at.oneOf('kind', RunKinds),
+    owner: at.text('owner'),
+    state: at.oneOf('state', RunStates),
+    task: at.text('task'),
+    workspace: at.json('workspace_json', Workspaces),
+    agent: at.json('agent_json', RunAgent),
+    agentSpec: at.anyJson('agent_spec_json'),
+    labels: at.json('labels_json', RunLabels),
+    settings: at.json('settings_json', RunSettings),
+    interactive: at.flag('interactive'),
+    generation: at.integer('generation'),
+    policyVersion: at.plain('policy_version'),
+    keyId: at.plain('key_id'),
+    lastSequence: at.integer('last_sequence'),
+    hostSequence: at.integer('host_sequence'),
+    hostReread: at.integer('host_reread'),
+    activeMs: at.integer('active_ms'),
+    usage: at.optionalJson('usage_json', Usage) ?? NO_USAGE,
+    touched: { secret: at.flag('touched_secret') },
+    createdAt: at.plain('created_at'),
+  }
+}
 
-const toRun = (row: Row): RunRow => ({
-  ...present({
-    sandbox: fromOptionalJson<NonNullable<RunRow['sandbox']>>(row.sandbox_json),
-    failure: fromOptionalJson<NonNullable<RunRow['failure']>>(row.failure_json),
-    outcome: fromOptionalJson<NonNullable<RunRow['outcome']>>(row.outcome_json),
-    startedAt: row.started_at,
-    firstEventAt: row.first_event_at,
-    endedAt: row.ended_at,
-    checkpointAt: row.checkpoint_at,
-    holder: row.holder,
-    ending: fromOptionalJson<object>(row.ending_json),
-    usedAt: row.used_at,
-    suspendAskedAt: row.suspend_asked_at,
-    waiting: fromOptionalJson<NonNullable<RunRow['waiting']>>(row.waiting_json),
-    checkpoint: fromOptionalJson<NonNullable<RunRow['checkpoint']>>(row.checkpoint_json),
-  }),
-  carriedCalls: fromOptionalJson<string[]>(row.carried_calls_json) ?? [],
-  losses: row.losses,
-  endsWithService: row.ends_with_service === 1,
-  id: row.id,
-  kind: row.kind,
-  owner: fromText(row.owner),
-  state: row.state as RunState,
-  task: fromText(row.task),
-  workspace: fromJson<RunRow['workspace']>(row.workspace_json),
-  agent: fromJson<RunRow['agent']>(row.agent_json),
-  agentSpec: fromJson<unknown>(row.agent_spec_json),
-  labels: fromJson<RunRow['labels']>(row.labels_json),
-  settings: fromJson<RunRow['settings']>(row.settings_json),
-  interactive: row.interactive === 1,
-  generation: row.generation,
-  policyVersion: row.policy_version,
-  keyId: row.key_id,
-  lastSequence: row.last_sequence,
-  hostSequence: row.host_sequence,
-  hostReread: row.host_reread,
-  activeMs: row.active_ms,
-  usage: { ...NO_USAGE, ...fromOptionalJson<Partial<RunUsage>>(row.usage_json) },
-  touched: { secret: row.touched_secret === 1 },
-  createdAt: row.created_at,
-})
-
-export async function insertRun({ db }: Scope, run: NewRun): Promise<RunRow> {
+export async function insertRun(scope: Scope, run: NewRun): Promise<RunRow> {
   const row = {
     id: run.id,
     kind: run.kind,
@@ -110,8 +122,10 @@ export async function insertRun({ db }: Scope, run: NewRun): Promise<RunRow> {
     suspend_asked_at: null,
     usage_json: null,
     touched_secret: run.touched?.secret ? 1 : 0,
+    source_json: toOptionalJson(run.source),
   }
-  await db.insertInto('runs').values(row).execute()
+  await scope.db.insertInto('runs').values(row).execute()
+  await insertQueueRow(scope, run)
   return toRun(row)
 }
 
@@ -120,21 +134,45 @@ export async function readRun({ db }: Scope, id: string): Promise<RunRow | undef
   return row && toRun(row)
 }
 
+export async function lockIfFree({ db, engine }: Scope, id: string): Promise<boolean> {
+  const query = db.selectFrom('runs').select('id').where('id', '=', toText(id))
+  return (await engine.lockFreeRows(query).executeTakeFirst()) !== undefined
+}
+
 export async function readAndLockRun(scope: Scope, id: string): Promise<RunRow | undefined> {
-  const row = await selectForWriting(scope, id)
+  const query = scope.db.selectFrom('runs').selectAll().where('id', '=', toText(id))
+  const row = await scope.engine.lockRows(query).executeTakeFirst()
   return row && toRun(row)
 }
 
-/** The run's row, held against other writers until the transaction ends: the order of events and of the audit. */
-export async function lockRun(scope: Scope, id: string): Promise<Row> {
-  const row = await selectForWriting(scope, id)
-  if (!row) throw new SandboxError('not_found', `There is no run ${id}.`)
-  return row
+/** Where the events and the audit of a run are. */
+export interface RunPosition {
+  readonly generation: number
+  readonly lastSequence: number
+  readonly hostSequence: number
+  readonly audit: AuditHead
 }
 
-function selectForWriting({ db, engine }: Scope, id: string): Promise<Row | undefined> {
-  const query = db.selectFrom('runs').selectAll().where('id', '=', toText(id))
-  return engine.lockRows(query).executeTakeFirst()
+/** The run, held against other writers until the transaction ends: the order of events and of the audit. */
+export async function lockRun({ db, engine }: Scope, id: string): Promise<RunPosition> {
+  const query = db
+    .selectFrom('runs')
+    .select(['generation', 'last_sequence', 'host_sequence', 'audit_count', 'audit_mac'])
+    .where('id', '=', toText(id))
+  const row = await engine.lockRows(query).executeTakeFirst()
+  if (!row) throw new SandboxError('not_found', `There is no run ${id}.`)
+  const at = new RowReader('runs', row)
+  return {
+    generation: at.integer('generation'),
+    lastSequence: at.integer('last_sequence'),
+    hostSequence: at.integer('host_sequence'),
+    audit: auditHeadOf(row),
+  }
+}
+
+export function auditHeadOf(row: object): AuditHead {
+  const at = new RowReader('runs', row)
+  return { count: at.integer('audit_count'), mac: at.plain('audit_mac') }
 }
 
 /** A new generation starts with host sequence 0. Within a generation, the host sequence never decreases. */
@@ -150,10 +188,11 @@ type StateMove = { readonly from: RunState; readonly to: RunState; readonly fact
 
 /** Compare and set: if the stored state is not the expected state, nothing changes. */
 export async function changeRunState(
-  { db }: Scope,
+  scope: Scope,
   id: string,
   { from, to, facts }: StateMove,
 ): Promise<void> {
+  const { db } = scope
   const { numUpdatedRows } = await db
     .updateTable('runs')
     .set({ state: to, ...columnsOf(facts) })
@@ -162,6 +201,7 @@ export async function changeRunState(
     .executeTakeFirst()
   if (numUpdatedRows === 0n) throw new SandboxError('conflict', `Run ${id} is not ${from} any more.`)
   await raiseHostSequence(db, id, facts)
+  await followState(scope, id, { from, to })
 }
 
 async function raiseHostSequence(db: Scope['db'], id: string, change: RunChange): Promise<void> {
@@ -205,8 +245,28 @@ const columnsOf = (change: RunChange) =>
     touched_secret: secretColumn(change.touched),
   })
 
-/** Newest first. */
-export async function listRuns(scope: Scope, filter: RunFilter): Promise<{ items: RunRow[]; next?: string }> {
+/** Separates the rows that can be read from damaged ones. */
+function toPage(rows: readonly { readonly id: string }[]): RunsPage {
+  const items: RunRow[] = []
+  const damaged: RunsPage['damaged'][number][] = []
+  for (const row of rows) {
+    try {
+      items.push(toRun(row))
+    } catch (error) {
+      damaged.push({ id: row.id, error })
+    }
+  }
+  return { items, damaged }
+}
+
+/** One page of runs, newest first. `damaged`: why rows of the page could not be read. */
+export interface RunsPage {
+  readonly items: RunRow[]
+  readonly damaged: readonly { readonly id: string; readonly error: unknown }[]
+  readonly next?: string
+}
+
+export async function listRuns(scope: Scope, filter: RunFilter): Promise<RunsPage> {
   const after = filter.after === undefined ? undefined : await positionOf(scope, filter.after)
   let query = scope.db
     .selectFrom('runs')
@@ -224,9 +284,9 @@ export async function listRuns(scope: Scope, filter: RunFilter): Promise<{ items
     )
   }
   const rows = await query.execute()
-  const items = rows.slice(0, filter.limit).map(toRun)
-  const last = items.at(-1)
-  return rows.length > filter.limit && last ? { items, next: last.id } : { items }
+  const page = toPage(rows.slice(0, filter.limit))
+  const last = rows[filter.limit - 1]
+  return rows.length > filter.limit && last ? { ...page, next: last.id } : page
 }
 
 async function positionOf({ db }: Scope, id: string): Promise<{ created_at: string; id: string }> {
@@ -245,10 +305,10 @@ export async function listAbandonedRuns(
   { db, engine }: Scope,
   states: readonly RunState[],
   limit: number,
-): Promise<RunRow[]> {
+): Promise<Held[]> {
   const rows = await db
     .selectFrom('runs')
-    .selectAll('runs')
+    .select(['runs.id', 'runs.holder'])
     .leftJoin('leases', (join) =>
       join
         .on('leases.name', '=', sql<string>`${sql.lit(HOLDER_LEASE)} || ${sql.ref('runs.holder')}`)
@@ -260,7 +320,10 @@ export async function listAbandonedRuns(
     .orderBy('runs.id')
     .limit(limit)
     .execute()
-  return rows.map(toRun)
+  return rows.map((row) => {
+    const at = new RowReader('runs', row)
+    return { id: at.plain('id'), ...present({ holder: at.optionalPlain('holder') }) }
+  })
 }
 
 export async function countRuns({ db }: Scope, filter: RunCount): Promise<number> {

@@ -1,5 +1,6 @@
-import { fromText, toText } from '../codec.ts'
+import { toText } from '../codec.ts'
 import type { Scope } from '../engine.ts'
+import { RowReader } from '../row-reader.ts'
 
 export async function readSetting({ db }: Scope, name: string): Promise<string | undefined> {
   const row = await db
@@ -7,7 +8,7 @@ export async function readSetting({ db }: Scope, name: string): Promise<string |
     .select('value')
     .where('name', '=', toText(name))
     .executeTakeFirst()
-  return row && fromText(row.value)
+  return row && new RowReader('settings', row).text('value')
 }
 
 export async function writeSetting({ db }: Scope, name: string, value: string): Promise<void> {

@@ -1,10 +1,13 @@
 import { createHash } from 'node:crypto'
 import { type Selectable, sql } from 'kysely'
 import { SandboxError } from '../../kit/errors.ts'
-import { fromOptionalText, fromText, present, toOptionalText, toText } from '../codec.ts'
+import { present, toOptionalText, toText } from '../codec.ts'
+import { FolderOrigins } from '../columns.ts'
 import type { Scope } from '../engine.ts'
+import { RowReader } from '../row-reader.ts'
 import type { Tables } from '../schema.ts'
-import type { Store, TrustedFolder } from '../store.ts'
+import type { TrustedFolder } from '../service-rows.ts'
+import type { Store } from '../store.ts'
 
 type Row = Selectable<Tables['trusted_folders']>
 type Filter = Parameters<Store['listTrustedFolders']>[0]
@@ -21,12 +24,19 @@ const toRow = (folder: TrustedFolder): Row => ({
   trusted_at: folder.trustedAt,
 })
 
-const toFolder = (row: Row): TrustedFolder => ({
-  ...present({ settings: fromOptionalText(row.settings) }),
-  owner: fromText(row.owner),
-  path: fromText(row.path),
-  origin: row.origin,
-  trustedAt: row.trusted_at,
+function toFolderKey(row: object): Omit<TrustedFolder, 'settings'> {
+  const at = new RowReader('trusted_folders', row)
+  return {
+    owner: at.text('owner'),
+    path: at.text('path'),
+    origin: at.oneOf('origin', FolderOrigins),
+    trustedAt: at.plain('trusted_at'),
+  }
+}
+
+const toFolder = (row: object): TrustedFolder => ({
+  ...present({ settings: new RowReader('trusted_folders', row).optionalText('settings') }),
+  ...toFolderKey(row),
 })
 
 /** Of two simultaneous first runs, one stores its settings and the other receives those settings. */
@@ -96,13 +106,7 @@ export async function listTrustedFolders(scope: Scope, { owner, after, limit }: 
   }
   const rows = await query.execute()
   const kept = rows.slice(0, limit)
-  const items = kept.map((row) => ({
-    owner: fromText(row.owner),
-    path: fromText(row.path),
-    origin: row.origin,
-    trustedAt: row.trusted_at,
-    hasFile: row.has_file === 1,
-  }))
+  const items = kept.map((row) => ({ ...toFolderKey(row), hasFile: row.has_file === 1 }))
   const last = kept.at(-1)
   return rows.length > limit && last ? { items, next: last.id } : { items }
 }

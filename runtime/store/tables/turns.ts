@@ -1,31 +1,34 @@
-import type { Selectable } from 'kysely'
-import { fromOptionalJson, fromOptionalText, fromText, present, toJson, toText } from '../codec.ts'
+import { present, toJson, toText } from '../codec.ts'
+import { Outcome, TurnEnds, TurnStates } from '../columns.ts'
 import type { Scope } from '../engine.ts'
-import type { Tables } from '../schema.ts'
+import { RowReader } from '../row-reader.ts'
 import type { TurnEnd, TurnOutcome, TurnRow } from '../store.ts'
 import { lockRun } from './runs.ts'
 
-const toTurn = (row: Selectable<Tables['turns']>): TurnRow => ({
-  id: row.id,
-  runId: row.run_id,
-  ordinal: row.ordinal,
-  state: row.state,
-  prompt: fromText(row.prompt),
-  final: row.final === 1,
-  ...present({
-    end: fromOptionalJson<TurnEnd>(row.end_json),
-    outcome: fromOptionalJson<TurnOutcome>(row.outcome_json),
-    sentPrompt: fromOptionalText(row.sent_prompt),
-  }),
-})
+function toTurn(row: object): TurnRow {
+  const at = new RowReader('turns', row)
+  return {
+    id: at.plain('id'),
+    runId: at.plain('run_id'),
+    ordinal: at.integer('ordinal'),
+    state: at.oneOf('state', TurnStates),
+    prompt: at.text('prompt'),
+    final: at.flag('final'),
+    ...present({
+      end: at.optionalJson('end_json', TurnEnds),
+      outcome: at.optionalJson('outcome_json', Outcome),
+      sentPrompt: at.optionalText('sent_prompt'),
+    }),
+  }
+}
 
 /** Turns of a run are numbered from 1 in the order in which they were taken. */
 export async function insertTurn(scope: Scope, turn: Omit<TurnRow, 'ordinal'>): Promise<TurnRow> {
-  const run = await lockRun(scope, turn.runId)
+  await lockRun(scope, turn.runId)
   const last = await scope.db
     .selectFrom('turns')
     .select('ordinal')
-    .where('run_id', '=', run.id)
+    .where('run_id', '=', turn.runId)
     .orderBy('ordinal', 'desc')
     .limit(1)
     .executeTakeFirst()

@@ -1,5 +1,5 @@
 import { execFile, execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -8,6 +8,7 @@ import type { ClusterSummary } from '../../../devcluster/commands/up.ts'
 import { whyNoNodes } from '../../../devcluster/host/privileges.ts'
 import { instructionsOf } from '../../../devcluster/images/containerfile.ts'
 import { IMAGE_NAMES } from '../../../images/contents.ts'
+import { errnoOf, messageOf } from '../../../runtime/kit/errors.ts'
 import { runAgentweaver, runCommand } from './command.ts'
 
 const execFileAsync = promisify(execFile)
@@ -30,22 +31,37 @@ function bases() {
   })
 }
 
+/** Builds a small image from each base, as the Containerfiles do: a step that runs a program needs more than a base. */
 function whyNoBuild(): string | undefined {
+  const folder = mkdtempSync(join(tmpdir(), 'containerfiles-'))
   try {
     execFileSync('buildah', ['--version'], { stdio: 'ignore' })
-  } catch {
-    return 'buildah is not installed'
+    for (const { reference } of bases()) {
+      const [file, id] = [join(folder, 'Containerfile'), join(folder, 'id')]
+      writeFileSync(file, `FROM ${reference}\nRUN true\n`)
+      execFileSync(
+        'buildah',
+        ['build', '--pull=missing', '--no-cache', '--iidfile', id, '-f', file, folder],
+        {
+          stdio: ['ignore', 'ignore', 'pipe'],
+          timeout: PULL_MS,
+        },
+      )
+      execFileSync('buildah', ['rmi', readFileSync(id, 'utf8')], { stdio: 'ignore' })
+    }
+    return undefined
+  } catch (error) {
+    return reasonOf(error)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
   }
-  try {
-    for (const { reference } of bases())
-      execFileSync('buildah', ['pull', '--policy', 'missing', reference], {
-        stdio: 'ignore',
-        timeout: PULL_MS,
-      })
-  } catch {
-    return 'a base image cannot be pulled: set AGENTWEAVER_TEST_BUILD_BASE and AGENTWEAVER_TEST_BASE'
-  }
-  return undefined
+}
+
+function reasonOf(error: unknown): string {
+  if (errnoOf(error) === 'ENOENT') return 'buildah is not installed'
+  const stderr = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : ''
+  const last = stderr.split('\n').at(-1) || messageOf(error)
+  return `buildah cannot build from a base: ${last}. AGENTWEAVER_TEST_BUILD_BASE and AGENTWEAVER_TEST_BASE name other bases`
 }
 
 const reason = whyNoNodes() ?? whyNoBuild()

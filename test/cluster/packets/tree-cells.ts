@@ -7,18 +7,31 @@ import {
 } from '../../../charts-src/access-matrix/endpoints.ts'
 import {
   expectedNames,
-  expectedPorts,
+  expectedOnSide,
   isOurs,
-  isSandbox,
+  type Opening,
   openings,
+  type Side,
   SOURCES,
 } from '../../../charts-src/access-matrix/expectations.ts'
 import type { ClusterFacts, End, Probe } from '../../../reachability/model.ts'
-import { ALL_PORTS, hasPorts, intersect, portSet } from '../../../reachability/port-set.ts'
+import { ALL_PORTS, hasPorts, intersect, type PortSet, portSet } from '../../../reachability/port-set.ts'
 import type { Cell } from './cell.ts'
 import { type CommittedTree, namesIn } from './committed-tree.ts'
 import type { ProberName, Question } from './questions.ts'
 import type { Stage, StagePlan } from './stage.ts'
+
+const SANDBOXES: readonly EndpointId[] = ['agent', 'command', 'other agent', 'other command']
+export const isSandbox = (id: EndpointId): boolean => SANDBOXES.includes(id)
+
+/**
+ * Ports that must be open from one endpoint to another: the intersection of both sides where both have policies.
+ */
+function expectedPorts(all: readonly Opening[], from: EndpointId, to: EndpointId): PortSet {
+  const of = (side: Side, id: EndpointId) =>
+    isOurs(id) ? expectedOnSide(all, { from, to }, side) : ALL_PORTS
+  return intersect(of('leaving', from), of('entering', to))
+}
 
 /** For each opening one port inside and one outside of it, and the ports of other servers in a cluster. */
 const TCP_PORTS = [

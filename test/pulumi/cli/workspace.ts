@@ -5,9 +5,9 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { parse } from 'yaml'
-import { writeStackText } from '../../../infra/stack-file.ts'
 import { openCloud } from '../../fakes/pulumi/cloud.ts'
 import type { Json, Properties } from '../../fakes/pulumi/values.ts'
+import { writeStackText } from '../../infra/write-stack-text.ts'
 import {
   AS_EXTENSION,
   committedConfig,

@@ -18,11 +18,9 @@ const NOT_FINAL = [
 /** Every valid transition. All other pairs of state and event must be rejected. */
 const POSSIBLE: readonly (readonly [RunState, string, RunState])[] = [
   ['waiting_upload', 'uploaded', 'queued'],
-  ['queued', 'launch_requested', 'starting'],
-  ['pending_capacity', 'launch_requested', 'starting'],
-  ['starting', 'launch_requested', 'starting'],
-  ['queued', 'no_room', 'pending_capacity'],
-  ['pending_capacity', 'no_room', 'pending_capacity'],
+  ['queued', 'picked', 'starting'],
+  ['pending_capacity', 'picked', 'starting'],
+  ['starting', 'launch_repeated', 'starting'],
   ['starting', 'no_room', 'pending_capacity'],
   ['starting', 'turn_taken', 'running'],
   ['running', 'turn_taken', 'running'],

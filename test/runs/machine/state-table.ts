@@ -4,7 +4,8 @@ import { next, type StateEvent } from '../../../runtime/api/runs/machine/next.ts
 /** A record, so that an event without a row here does not compile. */
 const BY_KIND: { readonly [Kind in StateEvent['kind']]: readonly Extract<StateEvent, { kind: Kind }>[] } = {
   uploaded: [{ kind: 'uploaded' }],
-  launch_requested: [{ kind: 'launch_requested' }],
+  picked: [{ kind: 'picked' }],
+  launch_repeated: [{ kind: 'launch_repeated' }],
   no_room: [{ kind: 'no_room' }],
   turn_taken: [{ kind: 'turn_taken' }],
   no_turn: [{ kind: 'no_turn' }],

@@ -30,7 +30,7 @@ it('stores the next state together with the facts', async () => {
   const store = await aStore()
   const id = await givenRun(store)
 
-  const state = await apply(store, id, { event: { kind: 'launch_requested' }, facts: { generation: 3 } })
+  const state = await apply(store, id, { event: { kind: 'picked' }, facts: { generation: 3 } })
 
   expect(state).toBe('starting')
   expect(await store.readRun(id)).toMatchObject({ state: 'starting', generation: 3 })
@@ -53,7 +53,7 @@ it('rejects an event for a run whose state has changed since it was read', async
   if (!stale) throw new Error('no such run')
   await apply(store, id, { event: { kind: 'ended', state: 'cancelled' } })
 
-  const late = store.transaction((tx) => transition(tx, stale, { event: { kind: 'launch_requested' } }))
+  const late = store.transaction((tx) => transition(tx, stale, { event: { kind: 'picked' } }))
 
   await expect(late).rejects.toMatchObject({ code: 'conflict' })
   expect(await store.readRun(id)).toMatchObject({ state: 'cancelled' })

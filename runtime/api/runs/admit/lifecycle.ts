@@ -1,29 +1,36 @@
-import type { CreateSandbox, Run, StartRun, StartTurn, Turn } from '../../../../contracts/api.ts'
+import type { CreateSandbox, ForkRun, Run, StartRun, StartTurn, Turn } from '../../../../contracts/api.ts'
 import { delay, withTimeout } from '../../../kit/deadline.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import type { RunRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import type { ActiveRuns } from '../drive/active-runs.ts'
-import { endSuspended } from '../drive/end-suspended.ts'
+import { endUndriven } from '../drive/end-undriven.ts'
 import { type Ending, type FinishParts, finishRun } from '../drive/finish.ts'
 import { timeOrderedId } from '../ids.ts'
 import { requestResumption } from '../machine/transition.ts'
+import type { Dispatcher } from '../queue/dispatcher.ts'
+import type { RunViews } from '../queue/queue-view.ts'
 import { isFinal, requireRun, toRun } from '../run-view.ts'
 import type { Caller, RunService } from '../service.ts'
-import { insertRun, insertSandbox, type StartDeps } from './start-run.ts'
+import { insertFork, insertRun, insertSandbox, type StartDeps } from './start-run.ts'
 import type { Uploads } from './uploads.ts'
 
 export type LifecycleParts = {
   readonly deps: RunDeps
   readonly start: StartDeps
   readonly active: ActiveRuns
+  readonly queue: Pick<Dispatcher, 'wake'>
   readonly uploads: Uploads
+  readonly views: RunViews
   readonly finishParts: FinishParts
 }
 
 /** `POST …/cancel` returns after this time, even if the run is not final yet. */
 const CANCEL_ANSWER_MS = 2_000
 const LOOK_AGAIN_MS = 50
+const EVENT_WAIT_MS = 1_000
+/** As long as a launch may take. */
+const SANDBOX_ANSWER_MS = 150_000
 /** Less than the time limit of a client's request. */
 const SUSPEND_ANSWER_MS = 50_000
 
@@ -36,27 +43,30 @@ export class Lifecycle {
   }
 
   async startRun(caller: Caller, request: StartRun): Promise<Run> {
-    return toRun(await this.#begin(caller, () => insertRun(this.#parts.start, caller, request)))
+    return toRun(await this.#begin(() => insertRun(this.#parts.start, caller, request)))
+  }
+
+  async forkRun(caller: Caller, id: string, request: ForkRun): Promise<Run> {
+    return toRun(await this.#begin(() => insertFork(this.#parts.start, caller, { id, request })))
   }
 
   async createSandbox(caller: Caller, request: CreateSandbox): Promise<Run> {
-    const run = await this.#begin(caller, () => insertSandbox(this.#parts.start, caller, request))
+    const run = await this.#begin(() => insertSandbox(this.#parts.start, caller, request))
     if (run.state !== 'waiting_upload') await this.#untilServing(run)
     return this.#reread(run.id)
   }
 
   async uploadWorkspace(caller: Caller, id: string, archive: AsyncIterable<Uint8Array>): Promise<Run> {
-    const { deps, uploads, active } = this.#parts
+    const { deps, uploads, queue } = this.#parts
     const run = await requireRun(deps.store, caller, id)
     await uploads.receive(caller, run, archive)
-    const uploaded = await requireRun(deps.store, caller, id)
-    if (!isFinal(uploaded)) active.launch(uploaded)
-    if (run.kind === 'command') await this.#untilServing(uploaded)
+    queue.wake()
+    if (run.kind === 'command') await this.#untilServing(run)
     return this.#reread(id)
   }
 
   async startTurn(caller: Caller, id: string, { prompt, final }: StartTurn): Promise<Turn> {
-    const { deps, active } = this.#parts
+    const { deps, active, queue } = this.#parts
     const run = await requireRun(deps.store, caller, id)
     if (run.kind !== 'agent') throw new SandboxError('conflict', `${id} is a sandbox without an agent`)
     const turnId = timeOrderedId('turn', deps.clock())
@@ -68,12 +78,12 @@ export class Lifecycle {
       tx.announce(id)
       await tx.insertTurn({ id: turnId, runId: id, state: 'queued', prompt, final })
       const queued: Turn = { id: turnId, runId: id, state: 'queued' }
-      if (current.state === 'suspended') await requestResumption(tx, current, deps.holder.id)
+      if (current.state === 'suspended') await requestResumption(tx, current)
       await caller.keep?.(tx, queued)
       return queued
     })
     active.get(id)?.notifyTurn()
-    await this.#launchIfOwn(id)
+    queue.wake()
     return turn
   }
 
@@ -122,17 +132,17 @@ export class Lifecycle {
   }
 
   async resume(caller: Caller, id: string): Promise<Run> {
-    const { deps } = this.#parts
+    const { deps, queue } = this.#parts
     const run = await requireRun(deps.store, caller, id)
     if (isFinal(run)) throw new SandboxError('run_ended', `run ${id} has ended (${run.state})`)
     for (const signal = withTimeout(SUSPEND_ANSWER_MS); !signal.aborted; await delay(LOOK_AGAIN_MS))
       if ((await deps.store.readRun(id))?.state !== 'suspending') break
     await deps.store.transaction(async (tx) => {
       const current = await tx.readRun(id)
-      if (current?.state === 'suspended') await requestResumption(tx, current, deps.holder.id)
+      if (current?.state === 'suspended') await requestResumption(tx, current)
       tx.announce(id)
     })
-    await this.#launchIfOwn(id)
+    queue.wake()
     await this.#keepReread(caller, id)
     return this.#reread(id)
   }
@@ -146,13 +156,6 @@ export class Lifecycle {
     })
   }
 
-  /** Drives a run that this process has queued for a sandbox. */
-  async #launchIfOwn(id: string): Promise<void> {
-    const { deps, active } = this.#parts
-    const run = await deps.store.readRun(id)
-    if (run?.state === 'queued' && run.holder === deps.holder.id) active.launch(run)
-  }
-
   async cancel(caller: Caller, id: string): Promise<Run> {
     await this.end(caller, id)
     return this.#reread(id)
@@ -160,28 +163,55 @@ export class Lifecycle {
 
   /** Ends a run or a sandbox as cancelled; one that has ended is left as it is. */
   async end(caller: Caller, id: string): Promise<void> {
-    const { deps, active } = this.#parts
-    const run = await requireRun(deps.store, caller, id)
+    await requireRun(this.#parts.deps.store, caller, id)
     const ending = { state: 'cancelled', by: caller.owner } as const
+    for (let waited = 0; waited < CANCEL_ANSWER_MS; waited += LOOK_AGAIN_MS) {
+      if (await this.#endOnce(id, ending)) return
+      await delay(LOOK_AGAIN_MS)
+    }
+  }
+
+  /** Returns false if the run has passed from the queue to a driver, or back, in the meantime. */
+  async #endOnce(id: string, ending: Ending): Promise<boolean> {
+    const { deps, active } = this.#parts
     const driven = active.get(id)
     if (driven) {
       driven.end(ending)
       await Promise.race([driven.finished, delay(CANCEL_ANSWER_MS)])
-      const { state } = (await deps.store.readRun(id)) ?? run
-      // It gave the sandbox back before it heard of the end.
-      if (state === 'suspended' || (state === 'queued' && !active.get(id)))
-        await this.#endUndriven(run, ending)
-    } else if (!isFinal(run)) await this.#endUndriven(run, ending)
+      // It has not finished in time, and goes on ending.
+      if (active.get(id) === driven) {
+        await this.#keepEnding(id, ending)
+        return true
+      }
+    } else if (!(await this.#endUndriven(id, ending)) && deps.provider.shared) {
+      await this.#askToEnd(id, ending)
+      return true
+    }
+    const run = await deps.store.readRun(id)
+    return !run || isFinal(run) || run.ending !== undefined
   }
 
-  async #endUndriven({ id }: RunRow, ending: Ending): Promise<void> {
-    const { deps, active, uploads, finishParts } = this.#parts
-    if (await endSuspended(deps, finishParts, { id, ending })) return
-    uploads.forget(id)
-    active.giveUp(id)
-    const isWaiting = ({ state }: RunRow) => !deps.provider.shared || state === 'waiting_upload'
+  /** Returns false if a process drives the run, or is about to. */
+  async #endUndriven(id: string, ending: Ending): Promise<boolean> {
+    const { deps, uploads, finishParts } = this.#parts
+    if (await endUndriven(deps, finishParts, { id, ending })) return true
+    const isWaiting = ({ state }: RunRow) => state === 'waiting_upload'
     await finishRun(deps, finishParts, { runId: id, ending, onlyIf: isWaiting })
-    await this.#askToEnd(id, ending)
+    const run = await deps.store.readRun(id)
+    if (run && !isFinal(run)) return false
+    uploads.forget(id)
+    return true
+  }
+
+  /**
+   * Stores an end that the driver could not store in time. If the store cannot be used, the caller is told so, and not that
+   * the run goes on.
+   */
+  async #keepEnding(id: string, ending: Ending): Promise<void> {
+    await this.#parts.deps.store.transaction(async (tx) => {
+      const run = await tx.readRun(id)
+      if (run && !isFinal(run) && run.ending === undefined) await tx.changeRun(id, { ending })
+    })
   }
 
   /** Asks the process that drives the run, now or soon, to end it. */
@@ -201,41 +231,49 @@ export class Lifecycle {
     }
   }
 
-  /** Takes a place, writes the run, and starts it or its wait for an upload. */
-  async #begin(caller: Caller, insert: () => Promise<RunRow>): Promise<RunRow> {
-    const { active, uploads } = this.#parts
-    const place = active.reserve(caller.owner)
-    const run = await insert().catch((error) => {
-      place.cancel()
-      throw error
-    })
-    place.assign(run.id)
+  /** Writes the run, and starts it or its wait for an upload. */
+  async #begin(insert: () => Promise<RunRow>): Promise<RunRow> {
+    const { queue, uploads } = this.#parts
+    const run = await insert()
     if (run.state === 'waiting_upload') uploads.expect(run)
-    else active.launch(run)
+    else queue.wake()
     return run
   }
 
-  /** The request for a sandbox returns when the sandbox serves, so that the next request can use it. */
-  async #untilServing(run: RunRow): Promise<void> {
-    const driven = this.#parts.active.get(run.id)
-    if (!driven) return
-    const isServing = await driven.serving.then(
-      () => true,
-      () => false,
-    )
-    if (isServing) return
-    await driven.finished
-    const { failure } = (await this.#parts.deps.store.readRun(run.id)) ?? run
-    throw new SandboxError(
-      failure?.code ?? 'internal',
-      failure?.message ?? 'the sandbox could not be started',
-    )
+  /**
+   * The request for a sandbox returns when the sandbox serves, so that the next request can use it. If the sandbox waits in the
+   * queue for long, the request returns before.
+   */
+  async #untilServing({ id }: RunRow): Promise<void> {
+    const { deps, active } = this.#parts
+    for (const signal = withTimeout(SANDBOX_ANSWER_MS); !signal.aborted; ) {
+      const changed = untilEvent(deps.store, id)
+      await active.get(id)?.serving.catch(() => undefined)
+      const run = await deps.store.readRun(id)
+      if (run?.state === 'waiting') return
+      if (run && isFinal(run)) throw notStarted(run)
+      await changed
+    }
   }
 
   async #reread(id: string): Promise<Run> {
     const run = await this.#parts.deps.store.readRun(id)
     if (!run)
       throw new SandboxError('not_found', `there is no ${id.startsWith('sbx_') ? 'sandbox' : 'run'} ${id}`)
-    return toRun(run)
+    return this.#parts.views.of(run)
   }
 }
+
+/** Resolves at the next event of the run, or after a second. */
+function untilEvent(store: RunDeps['store'], id: string): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const unsubscribe = store.onEvents(id, () => resolve())
+  const timer = setTimeout(resolve, EVENT_WAIT_MS)
+  return promise.finally(() => {
+    clearTimeout(timer)
+    unsubscribe()
+  })
+}
+
+const notStarted = ({ failure }: RunRow) =>
+  new SandboxError(failure?.code ?? 'run_ended', failure?.message ?? 'the sandbox was ended before it served')

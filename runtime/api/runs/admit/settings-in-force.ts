@@ -2,7 +2,8 @@ import { join } from 'node:path'
 import type { RunEvent, SettingsIgnoredReason } from '../../../../contracts/events.ts'
 import { type SandboxSettingsPatch, SETTINGS_FILE } from '../../../../contracts/policy.ts'
 import { present } from '../../../kit/present.ts'
-import type { Transaction, TrustedFolder } from '../../../store/store.ts'
+import type { TrustedFolder } from '../../../store/service-rows.ts'
+import type { Transaction } from '../../../store/store.ts'
 import { parseSettings, type SettingsContent } from './settings-file.ts'
 
 /** Where a run's settings come from: a folder of this machine, a caller that sent them, or nowhere. */

@@ -1,16 +1,27 @@
-import type { RequestedAgent } from '../../../../contracts/agents.ts'
-import type { CreateSandbox, Run, StartRun, WorkspaceSource } from '../../../../contracts/api.ts'
+import { RequestedAgent } from '../../../../contracts/agents.ts'
+import type { CreateSandbox, ForkRun, Run, StartRun, WorkspaceSource } from '../../../../contracts/api.ts'
 import type { SandboxSettings, SandboxSettingsPatch } from '../../../../contracts/policy.ts'
+import { tighten } from '../../../../policies/agent/tighten.ts'
 import { requiresOutcome, resolveAgent } from '../../../agents/registry.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { NewRun, RunRow, Transaction } from '../../../store/store.ts'
+import type { AuditTrail } from '../audit-trail.ts'
 import type { RunDeps, RunLimits } from '../deps.ts'
-import { allPlacesTaken, ownPlacesTaken } from '../drive/active-runs.ts'
 import { timeOrderedId } from '../ids.ts'
 import { firstState } from '../machine/next.ts'
-import { toRun, UNFINISHED } from '../run-view.ts'
+import { toRun, WAITING_FOR_PLACE } from '../run-view.ts'
 import type { Caller } from '../service.ts'
+import {
+  beginning,
+  copyOrigin,
+  firstPrompt,
+  lockOrigin,
+  type Origin,
+  originOf,
+  requireOrigin,
+  settingsOfOrigin,
+} from './origin.ts'
 import { type SandboxPolicy, settingsOfRun } from './sandbox-policy.ts'
 import { parseSettings, readSettingsFile } from './settings-file.ts'
 import { type SettingsSource, settleSettings } from './settings-in-force.ts'
@@ -19,6 +30,7 @@ import { admitWorkspace } from './workspace-admission.ts'
 export type StartDeps = {
   readonly run: RunDeps
   readonly policy: SandboxPolicy
+  readonly audit: AuditTrail
 }
 
 type Wanted = {
@@ -27,6 +39,8 @@ type Wanted = {
   readonly agent?: RequestedAgent
   readonly interactive: boolean
   readonly request: Pick<StartRun, 'workspace' | 'policy' | 'labels' | 'requireOutcome' | 'budgets'>
+  /** The run from whose checkpoint the new run begins. */
+  readonly origin?: Origin
 }
 
 const asksFor = (request: StartRun): Wanted => ({
@@ -36,6 +50,28 @@ const asksFor = (request: StartRun): Wanted => ({
   interactive: request.interactive,
   request,
 })
+
+/** A fork has the agent of its origin, because another kind of agent cannot read the session. */
+async function asksForFork({ run: { store } }: StartDeps, caller: Caller, fork: Fork): Promise<Wanted> {
+  const { id, request } = fork
+  const run = await requireOrigin(store, caller, id)
+  if (run.kind !== 'agent')
+    throw new SandboxError(
+      'conflict',
+      `${id} is a sandbox without an agent. Start a run on its files: --from ${id}, or the workspace {"kind": "run", "runId": "${id}"}.`,
+    )
+  const workspace = request.workspace ?? { kind: 'run', runId: id }
+  return {
+    kind: 'agent',
+    task: request.task,
+    agent: RequestedAgent.parse(run.agentSpec),
+    interactive: request.interactive,
+    request: { ...request, workspace },
+    origin: { run, parts: request.workspace ? ['session'] : ['workspace', 'session'] },
+  }
+}
+
+export type Fork = { readonly id: string; readonly request: ForkRun }
 
 const asksForSandbox = (request: CreateSandbox): Wanted => ({
   kind: 'command',
@@ -48,16 +84,15 @@ const asksForSandbox = (request: CreateSandbox): Wanted => ({
 type Prepared = {
   readonly run: Omit<NewRun, 'settings' | 'policyVersion'>
   readonly policy: SandboxSettings
-  readonly source: SettingsSource
+  readonly settingsSource: SettingsSource
+  readonly origin?: Origin
 }
 
 /** Decides workspace, policy and agent before the run exists. Throws if the request is invalid. */
-async function prepare(
-  { run: deps, policy }: StartDeps,
-  caller: Caller,
-  { kind, task, agent, interactive, request }: Wanted,
-): Promise<Prepared> {
+async function prepare({ run: deps, policy }: StartDeps, caller: Caller, wanted: Wanted): Promise<Prepared> {
+  const { kind, task, agent, interactive, request } = wanted
   resolveAgent(agent, deps.models, caller.owner)
+  const origin = wanted.origin ?? (await originOfFiles(deps, caller, request.workspace))
   const workspace = await admitSource(deps, request.workspace, kind)
   const run = {
     id: timeOrderedId(kind === 'agent' ? 'run' : 'sbx', deps.clock()),
@@ -75,10 +110,23 @@ async function prepare(
     agentSpec: agent ?? null,
     keyId: deps.keys.keyId,
     endsWithService: deps.isTemporary ?? false,
-    // The process that receives the upload drives the run.
-    ...(workspace.kind !== 'upload' && { holder: deps.holder.id }),
   } as const
-  return { run, policy: await policy.read(), source: await settingsSource(workspace) }
+  const current = await policy.read()
+  return {
+    run,
+    policy: origin ? tighten(current, settingsOfOrigin(origin, request)) : current,
+    settingsSource: await settingsSourceOf(workspace),
+    ...present({ origin }),
+  }
+}
+
+async function originOfFiles(
+  { store }: RunDeps,
+  caller: Caller,
+  workspace: WorkspaceSource,
+): Promise<Origin | undefined> {
+  if (workspace.kind !== 'run') return undefined
+  return { run: await requireOrigin(store, caller, workspace.runId), parts: ['workspace'] }
 }
 
 async function admitSource(
@@ -93,7 +141,7 @@ async function admitSource(
   return { kind: 'path', path, ...present({ mode }) }
 }
 
-async function settingsSource(workspace: WorkspaceSource): Promise<SettingsSource> {
+async function settingsSourceOf(workspace: WorkspaceSource): Promise<SettingsSource> {
   if (workspace.kind === 'path') {
     const { path } = workspace
     return { kind: 'folder', path, content: await readSettingsFile(path) }
@@ -102,18 +150,22 @@ async function settingsSource(workspace: WorkspaceSource): Promise<SettingsSourc
   return { kind: 'sent', patch: text === undefined ? {} : parseSettings(text, 'workspace.settings') }
 }
 
-/** The limits hold for all processes of the deployment together. */
-async function admitAmongAll(
+/** A run waits in the queue until there is a place for it. Only the queue itself is bounded here. */
+async function admitToQueue(
   tx: Transaction,
   owner: string,
-  { maxRuns, maxRunsPerOwner }: RunLimits,
+  { maxQueued, maxQueuedPerOwner }: RunLimits,
 ): Promise<void> {
-  const [all, own] = [
-    await tx.countRuns({ states: UNFINISHED }),
-    await tx.countRuns({ states: UNFINISHED, owner }),
-  ]
-  if (all >= maxRuns) throw allPlacesTaken(maxRuns)
-  if (own >= maxRunsPerOwner) throw ownPlacesTaken(own, maxRunsPerOwner)
+  const own = await tx.countRuns({ states: WAITING_FOR_PLACE, owner })
+  if (own >= maxQueuedPerOwner) {
+    const message = `you have ${own} runs in the queue, the limit is ${maxQueuedPerOwner}; wait until some have started, or cancel some`
+    throw new SandboxError('queue_full', message)
+  }
+  if ((await tx.countRuns({ states: WAITING_FOR_PLACE })) >= maxQueued)
+    throw new SandboxError(
+      'queue_full',
+      `the queue of this deployment has ${maxQueued} runs; try again later`,
+    )
 }
 
 /** Some settings are separate fields of the request. */
@@ -123,9 +175,9 @@ const requestedSettings = ({ policy, requireOutcome, budgets }: Wanted['request'
 })
 
 /** Settles whether the run must report its outcome: by its request, else by the kind of its agent. */
-function settledSettings({ agent, request }: Wanted, settings: SandboxSettings): SandboxSettings {
+function settledSettings({ agent, request, origin }: Wanted, settings: SandboxSettings): SandboxSettings {
   if (agent === undefined) return settings
-  const isWanted = request.requireOutcome ?? requiresOutcome(agent)
+  const isWanted = request.requireOutcome ?? origin?.run.settings.require_outcome ?? requiresOutcome(agent)
   return { ...settings, require_outcome: settings.require_outcome === true || isWanted }
 }
 
@@ -144,24 +196,32 @@ async function admitBesideSuspended(
 type Insertion = { readonly caller: Caller; readonly wanted: Wanted; readonly prepared: Prepared }
 
 /** Writes a run with its settings, its first turn and its first events, in one commit. */
-async function insert({ run: deps }: StartDeps, { caller, wanted, prepared }: Insertion): Promise<RunRow> {
-  const { run, policy, source } = prepared
+async function insert({ run: deps, audit }: StartDeps, insertion: Insertion): Promise<RunRow> {
+  const { caller, wanted, prepared } = insertion
+  const { run, policy, settingsSource, origin } = prepared
   return deps.store.transaction(async (tx) => {
-    if (deps.provider.shared) await admitAmongAll(tx, run.owner, deps.limits)
+    await admitToQueue(tx, run.owner, deps.limits)
     await admitBesideSuspended(tx, run.owner, deps.limits)
     const at = deps.clock().toISOString()
-    const { patch, notices } = await settleSettings(tx, source, { owner: run.owner, at })
+    const { patch, notices } = await settleSettings(tx, settingsSource, { owner: run.owner, at })
     const settings = settledSettings(wanted, settingsOfRun(policy, patch, requestedSettings(wanted.request)))
-    const row = await tx.insertRun({ ...run, settings, policyVersion: deps.governance.version(settings) })
+    const policyVersion = deps.governance.version(settings)
+    const from = origin && (await lockOrigin(tx, origin))
+    const source = from && originOf(from, origin.parts)
+    const inherited = present({ source, touched: from?.touched })
+    const inserted = await tx.insertRun({ ...run, settings, policyVersion, ...inherited })
+    const row = from ? await copyOrigin(tx, from, inserted) : inserted
     if (run.kind === 'agent') {
       const id = timeOrderedId('turn', deps.clock())
-      await tx.insertTurn({ id, runId: run.id, state: 'queued', prompt: run.task, final: false })
+      const prompt = await firstPrompt(tx, row, from)
+      await tx.insertTurn({ id, runId: run.id, state: 'queued', prompt, final: false })
     }
-    const queued = { type: 'run.queued', data: { task: run.task } } as const
+    const told = { task: run.task, ...present({ source: toRun(row).source }) }
     const events = await tx.appendEvents(
       run.id,
-      [queued, ...notices].map((event) => ({ event })),
+      [{ type: 'run.queued', data: told } as const, ...notices].map((event) => ({ event })),
     )
+    if (source) await audit.append(tx, run.id, [beginning(row, source, at)])
     await caller.keep?.(tx, toRun({ ...row, lastSequence: events.length }))
     return row
   })
@@ -175,3 +235,6 @@ export const insertRun = (deps: StartDeps, caller: Caller, request: StartRun): P
 
 export const insertSandbox = (deps: StartDeps, caller: Caller, request: CreateSandbox): Promise<RunRow> =>
   start(deps, caller, asksForSandbox(request))
+
+export const insertFork = async (deps: StartDeps, caller: Caller, fork: Fork): Promise<RunRow> =>
+  start(deps, caller, await asksForFork(deps, caller, fork))

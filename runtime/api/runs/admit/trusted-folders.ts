@@ -4,7 +4,7 @@ import { type SandboxSettings, SETTINGS_FILE } from '../../../../contracts/polic
 import type { SettingsComparison } from '../../../../contracts/trusted-folders.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
-import type { TrustedFolder } from '../../../store/store.ts'
+import type { TrustedFolder } from '../../../store/service-rows.ts'
 import type { RunDeps } from '../deps.ts'
 import type { RunService } from '../service.ts'
 import { notGranted, type SandboxPolicy, settingsOfRun } from './sandbox-policy.ts'

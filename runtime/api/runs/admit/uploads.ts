@@ -4,7 +4,6 @@ import { SETTINGS_FILE } from '../../../../contracts/policy.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import type { RunRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
-import type { ActiveRuns } from '../drive/active-runs.ts'
 import { type FinishParts, finishRun } from '../drive/finish.ts'
 import { transition } from '../machine/transition.ts'
 import { toRun } from '../run-view.ts'
@@ -12,17 +11,14 @@ import type { Caller } from '../service.ts'
 import { settingsOfArchive } from './archive-settings.ts'
 import { ignoredNotices } from './settings-in-force.ts'
 
-export type UploadParts = FinishParts & { readonly active: ActiveRuns }
-
 /** Runs that wait for their workspace: each starts when it is there, or fails when it does not come. */
-export function createUploads(deps: RunDeps, parts: UploadParts) {
+export function createUploads(deps: RunDeps, parts: FinishParts) {
   const timers = new Map<string, NodeJS.Timeout>()
   const uploading = new Set<string>()
 
   async function giveUp(runId: string): Promise<void> {
     timers.delete(runId)
     const message = `the workspace was not uploaded within ${deps.limits.uploadTimeoutMs / 60_000} minutes`
-    parts.active.giveUp(runId)
     // It may have come to another process.
     const onlyIf = ({ state }: RunRow) => state === 'waiting_upload'
     const ending = { state: 'failed', code: 'workspace_invalid', message } as const
@@ -43,14 +39,13 @@ export function createUploads(deps: RunDeps, parts: UploadParts) {
       const current = await tx.readRun(runId)
       if (current?.state !== 'waiting_upload')
         throw new SandboxError('run_ended', `run ${runId} has ended (${current?.state ?? 'unknown'})`)
-      const holder = deps.holder.id
-      const state = await transition(tx, current, { event: { kind: 'uploaded' }, facts: { holder } })
+      const state = await transition(tx, current, { event: { kind: 'uploaded' } })
       const events = await tx.appendEvents(
         runId,
         notices.map((event) => ({ event })),
       )
       const lastSequence = current.lastSequence + events.length
-      await caller.keep?.(tx, toRun({ ...current, state, holder, lastSequence }))
+      await caller.keep?.(tx, toRun({ ...current, state, lastSequence }))
     })
   }
 

@@ -1,13 +1,12 @@
 import type { RunRow } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import type { Approvals } from '../gates/approvals.ts'
-import type { Capacity } from '../queue/await-capacity.ts'
+import type { Requested } from '../launch/request.ts'
 
 /** What drivers share. */
 export type ActiveRunParts = {
   readonly audit: AuditTrail
   readonly approvals: Approvals
-  readonly capacity: Capacity
 }
 
 /** A run as its driver gets it. */
@@ -15,6 +14,6 @@ export type Begin = {
   readonly run: RunRow
   /** Settles when this process has stopped driving the run before. */
   readonly after?: Promise<void>
-  /** Settles when the run has one of the places of this process. A run that is to end does not wait for it. */
-  readonly place?: Promise<void>
+  /** The request for a sandbox that was stored when the run was picked. */
+  readonly request?: Requested
 }

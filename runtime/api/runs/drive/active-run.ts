@@ -1,5 +1,4 @@
 import { bestEffort } from '../../../kit/best-effort.ts'
-import { unlessAborted } from '../../../kit/deadline.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import type { Log } from '../../../kit/log.ts'
 import { present } from '../../../kit/present.ts'
@@ -10,7 +9,9 @@ import type { RunDeps } from '../deps.ts'
 import { isHeld } from '../held-run.ts'
 import { type Committed, ForgedEvent } from '../ingest/commit-batch.ts'
 import type { Relay } from '../ingest/relay.ts'
+import { type Requested, requestAgain } from '../launch/request.ts'
 import { causeOf, lossOf } from '../launch/sandbox-loss.ts'
+import { WaitsForRoom } from '../queue/no-room.ts'
 import type { ActiveRunParts, Begin } from './active-run-parts.ts'
 import { activeTimeOf } from './active-time.ts'
 import { beginRun } from './begin-run.ts'
@@ -43,8 +44,6 @@ import { type Alarms, createWatchdog } from './watchdog.ts'
  */
 export class ActiveRun {
   readonly run: RunRow
-  /** The run as this process drives it next, once this driver is finished. */
-  successor: RunRow | undefined
   /** Settles when the run is final. */
   readonly finished: Promise<void>
   readonly #deps: RunDeps
@@ -68,13 +67,15 @@ export class ActiveRun {
   #waitsForPeople = false
   #suspending: Promise<void> | undefined
   #isForged = false
+  #request: Requested | undefined
   #hasLeft = false
   /** Calls that this sandbox has not announced again. It gets their decisions when it has. */
   readonly #carried: Set<string>
   readonly #endSpent = (budget?: SpentBudget) => budget && this.end(budgetExceeded(budget))
 
-  constructor(given: RunDeps, parts: ActiveRunParts, { run, after, place }: Begin) {
+  constructor(given: RunDeps, parts: ActiveRunParts, { run, after, request }: Begin) {
     this.run = run
+    this.#request = request
     this.#suspendAskedAt = run.suspendAskedAt
     this.#carried = new Set(run.carriedCalls)
     this.#log = given.log.child({ runId: run.id })
@@ -107,7 +108,6 @@ export class ActiveRun {
     )
     const unfollow = followOthers(deps, run.id, () => this.#hearOthers())
     this.finished = Promise.resolve(after)
-      .then(() => place && unlessAborted(place, this.#interrupted.signal).catch(() => undefined))
       .then(() => this.#drive())
       .catch((error) => this.#log.error('the run could not be finished', { error }))
       .finally(unfollow)
@@ -214,19 +214,14 @@ export class ActiveRun {
       await this.#hearOthers()
       throw error
     }
-    await this.#leaveFor(() => this.#departure.giveBack(serving, 'suspended'), { goesOn: true })
+    await this.#leaveFor(() => this.#departure.giveBack(serving, 'suspended'))
   }
 
-  /**
-   * The store has the run without its sandbox: parts from that, and leaves the run. If it is queued for this process, a new
-   * driver follows.
-   */
-  async #leaveFor(part: () => Promise<void>, { goesOn }: { readonly goesOn: boolean }): Promise<void> {
+  /** The store has the run without its sandbox: parts from that, and leaves the run. */
+  async #leaveFor(part: () => Promise<void>): Promise<void> {
     this.#hasLeft = true
     try {
       await bestEffort(this.#log, 'give the sandbox back', part)
-      const run = goesOn ? await this.#deps.store.readRun(this.run.id) : undefined
-      if (run?.state === 'queued' && run.holder === this.#deps.holder.id) this.successor = run
     } finally {
       this.abandon()
     }
@@ -264,7 +259,8 @@ export class ActiveRun {
       serving = await this.#serve()
       await this.#turns.run(serving)
     } catch (error) {
-      await this.#fail(error)
+      if (error instanceof WaitsForRoom) this.abandon()
+      else await this.#fail(error)
     }
     this.#ready.reject(new SandboxError('run_ended', 'the run ended'))
     this.#watchdog.stop()
@@ -280,9 +276,10 @@ export class ActiveRun {
   async #finish(serving: Serving | undefined): Promise<void> {
     // The launch gave the row a generation, which names the claim of the sandbox.
     const current = this.isAbandoned ? undefined : await this.#deps.store.readRun(this.run.id)
-    if (this.#hasLeft || this.isAbandoned || !current || !isHeld(this.run, current))
+    if (this.#hasLeft || this.isAbandoned || !current || !this.#isDriven(current))
       return this.#departure.leave()
-    const ending = this.#ending ?? WITHOUT_REASON
+    // An end that was decided elsewhere stays in force.
+    const ending = (current.ending as Ending | undefined) ?? this.#ending ?? WITHOUT_REASON
     if (await this.#goOnElsewhere(ending, { current, serving })) return
     if (serving) await this.#departure.release(serving, { ending, ...present({ turn: this.#turns.working }) })
     else await this.#departure.discard(current)
@@ -292,8 +289,14 @@ export class ActiveRun {
       ending,
       ...present({ events }),
       ...(serving && { released: ending.state === 'failed' ? ending.code : ending.state }),
-      onlyIf: (row) => isHeld(this.run, row),
+      onlyIf: (row) => this.#isDriven(row),
     })
+  }
+
+  /** Not after the run was given to another driver, of this process or of another one. */
+  #isDriven(current: RunRow): boolean {
+    const generation = this.#request?.claim.generation ?? this.run.generation
+    return isHeld(this.run, current) && current.generation === generation
   }
 
   /** Where the sandbox is lost, and not the run: it continues from its last checkpoint in another one. */
@@ -307,14 +310,14 @@ export class ActiveRun {
     if (state === undefined) return false
     const part = () =>
       serving ? this.#departure.giveBack(serving, ending.code) : this.#departure.discard(current)
-    await this.#leaveFor(part, { goesOn: ending.code === 'sandbox_lost' })
+    await this.#leaveFor(part)
     return true
   }
 
   /** Other processes take turns, commands, decisions and the end of the run too. */
   async #hearOthers(): Promise<void> {
     const { run, commands, decided } = await hearOthers(this.#deps.store, this.run.id, this.#pending)
-    if (run?.ending !== undefined) this.end(run.ending as Ending)
+    if (run?.ending !== undefined) this.end(run.ending)
     if (run?.usedAt !== this.#usedAt) this.#watchdog.sign()
     this.#usedAt = run?.usedAt
     if (run?.suspendAskedAt !== this.#suspendAskedAt) {
@@ -327,13 +330,9 @@ export class ActiveRun {
   }
 
   async #serve(): Promise<Serving> {
-    const given = { run: this.run, signal: this.#interrupted.signal }
-    const obtaining = obtainSandbox(this.#deps, this.#parts, given)
-    const obtained = await obtaining.catch((error) => {
-      // An end that was already decided stays in force, even if the sandbox is gone before its driver.
-      if (this.run.ending !== undefined) this.end(this.run.ending as Ending)
-      throw error
-    })
+    if (this.run.state === 'starting') this.#request ??= await requestAgain(this.#deps, this.run)
+    const given = { run: this.run, request: this.#request, signal: this.#interrupted.signal }
+    const obtained = await obtainSandbox(this.#deps, this.#parts, given)
     const { launched, position: resumed } = obtained
     this.#departure.launched = launched
     void lossOf(launched).then((loss) => this.#fail(loss))
@@ -359,7 +358,7 @@ export class ActiveRun {
   }
 
   async #catchUp(serving: Serving, resumed: Position): Promise<void> {
-    if (this.run.ending !== undefined) return this.end(this.run.ending as Ending)
+    if (this.run.ending !== undefined) return this.end(this.run.ending)
     this.#turns.expect(resumed)
     this.#expect(resumed.pending)
     this.#waitsForPeople = this.run.state === 'waiting' && this.run.waiting?.for !== 'turn'

@@ -2,7 +2,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { RunRow, Transaction, TurnRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import { whileHeld } from '../held-run.ts'
-import { type LaunchedSandbox, selectedEvent } from '../launch/launch.ts'
+import { selectedEvent } from '../launch/launch.ts'
+import type { LaunchedSandbox } from '../launch/launched-sandbox.ts'
 import { transition } from '../machine/transition.ts'
 
 /**

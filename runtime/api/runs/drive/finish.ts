@@ -1,10 +1,10 @@
-import type { CallDecision } from '../../../../contracts/decisions.ts'
 import type { ErrorCode } from '../../../../contracts/errors.ts'
 import type { RunEvent } from '../../../../contracts/events.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import type { Log } from '../../../kit/log.ts'
 import { present } from '../../../kit/present.ts'
 import type { CallRow } from '../../../store/call-row.ts'
+import type { RunEnding } from '../../../store/columns.ts'
 import type { RunChange, RunRow, Transaction } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import type { SpentBudget } from '../budgets/spend.ts'
@@ -15,12 +15,7 @@ import { summaryOf } from '../ingest/call-summary.ts'
 import { transition } from '../machine/transition.ts'
 import { lossWords } from './loss-words.ts'
 
-/** How a run ends; the first reason stands. */
-export type Ending =
-  | { readonly state: 'succeeded'; readonly summary?: string }
-  | { readonly state: 'failed'; readonly code: ErrorCode; readonly message: string }
-  | { readonly state: 'outcome-failed'; readonly summary?: string }
-  | { readonly state: 'cancelled'; readonly by: string }
+export type Ending = RunEnding
 
 export const overdue = (afterMs: number): Ending => ({
   state: 'failed',
@@ -101,8 +96,7 @@ const unknown = (why: string) => `unknown (${why})`
 
 const outcomeOf = ({ state, decision }: CallRow, why: string): string => {
   if (state === 'released') return unknown(why)
-  const outcome = (decision as CallDecision | undefined)?.outcome
-  return state === 'refused' && outcome ? `not released (${outcome})` : 'not released'
+  return state === 'refused' && decision ? `not released (${decision.outcome})` : 'not released'
 }
 
 export type RunEnd = {

@@ -4,16 +4,20 @@ import type { AuditTrail } from '../audit-trail.ts'
 import type { RunDeps } from '../deps.ts'
 import { whileHeld } from '../held-run.ts'
 import { BatchCommitter } from '../ingest/commit-batch.ts'
-import { attach, discardClaim } from '../launch/attach.ts'
-import type { LaunchedSandbox } from '../launch/launch.ts'
-import { type Capacity, launchWhenRoom } from '../queue/await-capacity.ts'
+import { attach } from '../launch/attach.ts'
+import { launch } from '../launch/launch.ts'
+import type { LaunchedSandbox } from '../launch/launched-sandbox.ts'
+import type { Requested } from '../launch/request.ts'
+import { isLack, waitForRoom } from '../queue/no-room.ts'
 import { type Position, readPosition } from './read-position.ts'
 import { giveUpSuspension } from './suspend.ts'
 
-/** States of a run that has no sandbox yet. */
-const NOT_LAUNCHED: ReadonlySet<RunRow['state']> = new Set(['queued', 'pending_capacity', 'starting'])
-
-type Parts = { readonly audit: AuditTrail; readonly capacity: Capacity }
+type Wanted = {
+  readonly run: RunRow
+  /** Absent if another driver had the sandbox that the run has. */
+  readonly request: Requested | undefined
+  readonly signal: AbortSignal
+}
 
 export type Obtained = {
   readonly launched: LaunchedSandbox
@@ -27,11 +31,11 @@ export type Obtained = {
 /** Gets the sandbox of a run: the one that another driver had, or a new one. */
 export async function obtainSandbox(
   deps: RunDeps,
-  { audit, capacity }: Parts,
-  { run, signal }: { readonly run: RunRow; readonly signal: AbortSignal },
+  { audit }: { readonly audit: AuditTrail },
+  { run, request, signal }: Wanted,
 ): Promise<Obtained> {
   const { shared } = deps.provider
-  if (shared && !NOT_LAUNCHED.has(run.state)) {
+  if (shared && !request) {
     const launched = await attach({ ...deps, shared }, run, signal)
     const after = run.hostSequence - run.hostReread
     const committer = new BatchCommitter(deps, audit, { run, after })
@@ -39,10 +43,13 @@ export async function obtainSandbox(
     if (run.state === 'suspending') await whileHeld(deps.store, run, giveUpSuspension)
     return { launched, committer, after, position }
   }
-  // A launch that another process did not finish is repeated. Nothing that its sandbox did was committed.
-  if (run.state === 'starting') await discardClaim(deps, run)
+  if (!request) throw new SandboxError('sandbox_lost', 'the run has no sandbox any more')
   if (run.ending !== undefined) throw new SandboxError('run_ended', 'the run ended before it was launched')
-  const launched = await launchWhenRoom({ ...deps, capacity }, run, signal)
+  const launched = await launch(deps, run, { request, signal }).catch(async (error: unknown) => {
+    if (!isLack(error)) throw error
+    signal.throwIfAborted()
+    throw await waitForRoom(deps, run, error)
+  })
   const committer = new BatchCommitter(deps, audit, { run, after: 0 })
   return { launched, committer, after: 0 }
 }

@@ -1,6 +1,7 @@
+import { StartCommand } from '../../../../contracts/api.ts'
 import type { CallDecision } from '../../../../contracts/decisions.ts'
 import type { HostEvent } from '../../../../contracts/events.ts'
-import type { ApprovalRow, CommandRow, RunRow, TurnRow } from '../../../store/store.ts'
+import type { ApprovalRow, RunRow, TurnRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 
 export type TurnEnded = Extract<HostEvent, { type: 'turn.ended' }>['data']
@@ -12,7 +13,7 @@ export type Position = {
   /** The last turn, where the run ended it and went no further. */
   readonly ended?: { readonly turn: TurnRow; readonly end: TurnEnded }
   readonly pending: readonly ApprovalRow[]
-  readonly commands: readonly CommandRow[]
+  readonly commands: readonly { readonly id: string; readonly request: StartCommand }[]
   /** Decisions about calls that have not ended. The sandbox applies each of them once. */
   readonly decisions: readonly CallDecision[]
 }
@@ -30,9 +31,12 @@ export async function readPosition({ store }: Pick<RunDeps, 'store'>, run: RunRo
       ...(sent && { turn: sent }),
       ...(last?.end && { ended: { turn: last, end: { turnId: last.id, ...last.end } } }),
       pending: await tx.listApprovals(run.id, { state: 'pending' }),
-      commands: await tx.listRunningCommands(run.id),
+      commands: (await tx.listRunningCommands(run.id)).map(({ id, request }) => ({
+        id,
+        request: StartCommand.parse(request),
+      })),
       // A file write of a person is no call of the agent, and waits for no decision.
-      decisions: calls.flatMap(({ decision }) => (decision ? [decision as CallDecision] : [])),
+      decisions: calls.flatMap(({ decision }) => (decision ? [decision] : [])),
     }
   })
 }

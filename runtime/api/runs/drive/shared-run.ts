@@ -44,7 +44,7 @@ export async function hearOthers(store: Store, runId: string, pending: ReadonlyS
       const approval = await tx.readApproval(runId, requestId)
       if (!approval || approval.state === 'pending') continue
       const call = await tx.readCall(runId, approval.callId)
-      if (call?.decision) decided.push({ requestId, decision: call.decision as CallDecision })
+      if (call?.decision) decided.push({ requestId, decision: call.decision })
     }
     return { run, commands, decided }
   })

@@ -49,7 +49,7 @@ export async function suspend(
       event: { kind: 'checkpoint_saved' },
       facts: { ...facts, checkpoint, carriedCalls },
     })
-    const isDecided = calls.some(({ decision }) => isFinal(decision as CallDecision | undefined))
+    const isDecided = calls.some(({ decision }) => isFinal(decision))
     const hasTurn = (await tx.listTurns(run.id, ['queued'])).length > 0
     if (!isDecided && !hasTurn) {
       await tx.changeRun(run.id, { holder: null })

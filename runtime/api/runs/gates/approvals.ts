@@ -51,12 +51,10 @@ function decidedEvent(
 export class Approvals {
   readonly #store: RunDeps['store']
   readonly #clock: RunDeps['clock']
-  readonly #holder: RunDeps['holder']
 
   readonly #audit: AuditTrail
 
-  constructor({ store, clock, holder }: Pick<RunDeps, 'store' | 'clock' | 'holder'>, audit: AuditTrail) {
-    this.#holder = holder
+  constructor({ store, clock }: Pick<RunDeps, 'store' | 'clock'>, audit: AuditTrail) {
     this.#store = store
     this.#clock = clock
     this.#audit = audit
@@ -116,11 +114,11 @@ export class Approvals {
     throw new SandboxError('already_decided', `request ${requestId} expired at ${approval.expiresAt}`)
   }
 
-  /** A run that waits for a decision has one. Without a sandbox it is queued for one, driven by this process. */
+  /** A run that waits for a decision has one. Without a sandbox it is queued for one. */
   async #goOn(tx: Transaction, run: RunRow): Promise<void> {
     if (run.state === 'waiting' && run.waiting?.for !== 'turn')
       await transition(tx, run, { event: { kind: 'call_goes_on' } })
-    if (run.state === 'suspended') await requestResumption(tx, run, this.#holder.id)
+    if (run.state === 'suspended') await requestResumption(tx, run)
   }
 
   /** Ends an approval and applies all consequences. Returns undefined if another decision came first. */
@@ -190,5 +188,5 @@ async function storedDecision(
   runId: string,
   callId: string,
 ): Promise<CallDecision | undefined> {
-  return (await tx.readCall(runId, callId))?.decision as CallDecision | undefined
+  return (await tx.readCall(runId, callId))?.decision
 }

@@ -5,13 +5,13 @@ import type { AuditDraft } from '../../../audit/chain.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { CallRow } from '../../../store/call-row.ts'
-import type { ApprovalRow, NewEvent, RunRow, Transaction } from '../../../store/store.ts'
+import type { ApprovalRow, Held, NewEvent, RunRow, Transaction } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import { type SpentBudget, spend, usesOf } from '../budgets/spend.ts'
 import { commandEnd } from '../command-records.ts'
 import type { RunDeps, RunGovernance } from '../deps.ts'
 import { bindingOf, Gate } from '../gates/gate.ts'
-import { type Held, requireHeld } from '../held-run.ts'
+import { requireHeld } from '../held-run.ts'
 import { transition } from '../machine/transition.ts'
 import { resultText, summaryOf } from './call-summary.ts'
 import { RedactedEvents } from './redacted-events.ts'
@@ -188,8 +188,7 @@ export class BatchCommitter {
       committed.endedCommands.push(event.data.commandId)
     if (event.type !== 'tool.call') return
     const call = await tx.readCall(run.id, event.data.callId)
-    if (call && call.state !== 'ended' && call.decision)
-      committed.decisions.push(call.decision as CallDecision)
+    if (call && call.state !== 'ended' && call.decision) committed.decisions.push(call.decision)
     const pending = await tx.listApprovals(run.id, { state: 'pending' })
     committed.approvals.push(...pending.filter(({ callId }) => callId === event.data.callId))
   }

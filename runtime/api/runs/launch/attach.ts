@@ -6,7 +6,7 @@ import type { ClaimRow, RunRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import { claimName } from '../ids.ts'
 import { clientFor } from './configuration.ts'
-import type { LaunchedSandbox } from './launch.ts'
+import type { LaunchedSandbox } from './launched-sandbox.ts'
 
 const ATTACH_TIMEOUT_MS = 20_000
 

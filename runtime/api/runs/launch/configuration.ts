@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { RequestedAgent } from '../../../../contracts/agents.ts'
+import { RequestedAgent } from '../../../../contracts/agents.ts'
 import { ConfigureRequest, type ConfigureRequestInput } from '../../../../contracts/configure.ts'
 import type { HostSettings, SandboxSettings } from '../../../../contracts/policy.ts'
 import { createAgentHostClient } from '../../../agent-host-client/client.ts'
@@ -81,7 +81,11 @@ async function configurationOf({ keys, models, clock }: RunDeps, run: RunRow, at
   const [folder, session] = await Promise.all([at.folder, at.session])
   const { instanceId } = sandbox
   const bearer = bearerOf({ keys }, { id: run.id, generation }, sandbox)
-  const resolved = resolveAgent((run.agentSpec ?? undefined) as RequestedAgent | undefined, models, run.owner)
+  const resolved = resolveAgent(
+    run.agentSpec === null ? undefined : RequestedAgent.parse(run.agentSpec),
+    models,
+    run.owner,
+  )
   const request: ConfigureRequestInput = {
     runId: run.id,
     generation,

@@ -7,30 +7,16 @@ import { unlessAborted, withTimeout } from '../../../kit/deadline.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { BoundSandbox, ClaimRequest } from '../../../sandboxes/provider.ts'
-import type { ClaimRow, RunRow, Store, Transaction, TurnRow } from '../../../store/store.ts'
+import type { RunRow, Store, Transaction, TurnRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
-import { requireHeld, whileHeld } from '../held-run.ts'
-import { claimName } from '../ids.ts'
-import { transition } from '../machine/transition.ts'
+import { whileHeld } from '../held-run.ts'
 import type { RunFolder } from '../results/run-folders.ts'
 import { clientFor, draftConfigurations } from './configuration.ts'
+import type { LaunchedSandbox } from './launched-sandbox.ts'
 import { prefaceOf, unsavedCalls } from './preface.ts'
+import type { Requested } from './request.ts'
 import { openWorkspaceArchive, readSessionArchive } from './restore.ts'
 import { whileAlive } from './sandbox-loss.ts'
-
-/** A sandbox that is configured for its run, and the client that holds its bearer. */
-export type LaunchedSandbox = {
-  readonly sandbox: BoundSandbox
-  readonly client: AgentHostClient
-  readonly generation: number
-  readonly claim: Pick<ClaimRow, 'namespace' | 'name' | 'generation'>
-  /** How the sandbox isolates commands, if this is to be reported when the run begins. */
-  readonly selected?: Isolation
-  /** The turn that a new sandbox begins with. */
-  readonly turn?: TurnRow
-  /** The sandbox continues a turn whose session was saved before the turn had ended. */
-  readonly resumes?: boolean
-}
 
 const CLAIM_TIMEOUT_MS = 120_000
 const CONFIGURE_TIMEOUT_MS = 35_000
@@ -43,8 +29,11 @@ const MAX_REASON = 300
  * Gets a sandbox for a run: claims it, binds it, configures it and puts the workspace in. Releases the claim if a step
  * fails.
  */
-export async function launch(deps: RunDeps, run: RunRow, signal: AbortSignal): Promise<LaunchedSandbox> {
-  const request = await recordRequest(deps, run)
+export async function launch(
+  deps: RunDeps,
+  run: RunRow,
+  { request, signal }: { readonly request: Requested; readonly signal: AbortSignal },
+): Promise<LaunchedSandbox> {
   const { generation } = request.claim
   // It takes about as long as a sandbox does to come.
   const folder = prepareFolder(deps, run, signal)
@@ -66,37 +55,6 @@ function prepareFolder({ folders }: RunDeps, run: RunRow, signal: AbortSignal) {
   const folder = folders ? folders.prepare(run, signal) : Promise.resolve(undefined)
   folder.catch(() => undefined)
   return folder
-}
-
-/** The claim's row, and what its provider needs to find it again: in the store before the claim is made. */
-type Requested = { readonly claim: LaunchedSandbox['claim']; readonly handle: unknown }
-
-async function recordRequest({ store, provider, keys, clock }: RunDeps, run: RunRow): Promise<Requested> {
-  const generation = run.generation + 1
-  const name = claimName(run.kind, run.id, generation)
-  const claim = { namespace: provider.namespace, name, generation }
-  const handle = provider.draft(name)
-  const createdAt = clock().toISOString()
-  let attempts = 0
-  await store.transaction(async (tx) => {
-    attempts += 1
-    const current = requireHeld(run, await tx.readRun(run.id))
-    if (current.endedAt !== undefined)
-      throw new SandboxError('run_ended', `run ${run.id} ended before it was launched`)
-    if (attempts > 1 && (await isRecorded(tx, current, claim))) return
-    if (current.generation !== run.generation)
-      throw new SandboxError('conflict', `run ${run.id} is launched already`)
-    await transition(tx, current, { event: { kind: 'launch_requested' }, facts: { generation } })
-    const row = { ...claim, runId: run.id, keyId: keys.keyId, state: 'requested', createdAt } as const
-    await tx.upsertClaim({ ...row, ...(handle !== undefined && { handle }) })
-  })
-  return { claim, handle }
-}
-
-/** An earlier attempt was committed, and its answer was lost. */
-async function isRecorded(tx: Transaction, run: RunRow, claim: LaunchedSandbox['claim']): Promise<boolean> {
-  if (run.state !== 'starting' || run.generation !== claim.generation) return false
-  return (await tx.readClaim(claim))?.state === 'requested'
 }
 
 type Claiming = Requested & { readonly signal: AbortSignal }
@@ -226,8 +184,10 @@ async function recordBound(
 ): Promise<TurnRow | undefined> {
   const { isolation, podName, uids, launch: launched, bindMs, claimName: name } = sandbox
   let attempts = 0
-  return whileHeld(store, run, async (tx) => {
+  return whileHeld(store, run, async (tx, current) => {
     attempts += 1
+    // Whoever ended the run may not have reached this driver yet.
+    if (current.ending !== undefined) throw new SandboxError('run_ended', `run ${run.id} is to end`)
     const turn = await firstTurn(tx, run, preface)
     // An earlier attempt was committed, and its answer was lost.
     if (attempts > 1 && (await tx.readClaim(claim))?.state === 'bound') return turn
@@ -261,6 +221,6 @@ async function putWorkspace(
   if (run.workspace.kind === 'path') return
   const archive = await openWorkspaceArchive(store, run)
   if (archive) return to.client.putWorkspace(archive, withTimeout(WORKSPACE_TIMEOUT_MS, to.signal))
-  if (run.workspace.kind === 'upload')
-    throw new SandboxError('workspace_invalid', 'the uploaded workspace is not in the store')
+  if (run.workspace.kind !== 'empty')
+    throw new SandboxError('workspace_invalid', 'the workspace of the run is not in the store')
 }

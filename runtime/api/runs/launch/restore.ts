@@ -12,8 +12,8 @@ export async function openWorkspaceArchive(
   { id }: Pick<RunRow, 'id'>,
 ): Promise<AsyncIterable<Uint8Array> | undefined> {
   const checkpoint = await store.readCheckpoint(id)
-  if (checkpoint) return openStoredWorkspace(store, checkpoint)
-  // The upload, or the checkpoint of an earlier release.
+  if (checkpoint?.workspace) return openStoredWorkspace(store, checkpoint)
+  // The upload, also of a run that began with only the session of another run, or the checkpoint of an earlier release.
   return (await store.readBlob(id, 'workspace'))?.chunks
 }
 

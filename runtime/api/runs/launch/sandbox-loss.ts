@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../../../../contracts/errors.ts'
 import { delay, withTimeout } from '../../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../../kit/errors.ts'
-import type { LaunchedSandbox } from './launch.ts'
+import type { LaunchedSandbox } from './launched-sandbox.ts'
 
 /** The parts of a sandbox that show whether it is alive. */
 export type Suspect = {

@@ -4,8 +4,10 @@ import type { RunState } from '../../../../contracts/api.ts'
 export type StateEvent =
   /** The workspace of a run that waits for an upload is stored. */
   | { readonly kind: 'uploaded' }
-  /** A driver is about to ask the provider for a sandbox. */
-  | { readonly kind: 'launch_requested' }
+  /** A process takes the run from the queue and is about to ask for a sandbox. */
+  | { readonly kind: 'picked' }
+  /** A new driver asks again for the sandbox that its predecessor did not get. */
+  | { readonly kind: 'launch_repeated' }
   /** The provider has no room for the sandbox. */
   | { readonly kind: 'no_room' }
   /** The driver takes a turn and sends it to the sandbox. */
@@ -47,9 +49,9 @@ type Row = Readonly<Partial<Record<RunState, RunState>>>
 /** For each event: the states in which it can happen, and the state that follows. */
 const MOVES: Readonly<Record<Exclude<StateEvent['kind'], 'ended'>, Row>> = {
   uploaded: { waiting_upload: 'queued' },
-  // A new driver repeats the launch that its predecessor did not finish.
-  launch_requested: { queued: 'starting', pending_capacity: 'starting', starting: 'starting' },
-  no_room: { queued: 'pending_capacity', pending_capacity: 'pending_capacity', starting: 'pending_capacity' },
+  picked: { queued: 'starting', pending_capacity: 'starting' },
+  launch_repeated: { starting: 'starting' },
+  no_room: { starting: 'pending_capacity' },
   turn_taken: { starting: 'running', running: 'running', waiting: 'running' },
   no_turn: { starting: 'waiting', running: 'waiting', waiting: 'waiting' },
   calls_wait: { running: 'waiting', waiting: 'waiting' },

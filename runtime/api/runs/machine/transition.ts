@@ -1,10 +1,14 @@
 import type { RunState } from '../../../../contracts/api.ts'
 import { SandboxError } from '../../../kit/errors.ts'
+import { QUEUED_STATES } from '../../../store/queue.ts'
 import type { RunChange, RunRow, Transaction } from '../../../store/store.ts'
 import { next, type StateEvent } from './next.ts'
 
 /** States in which the run's row has `waiting`. */
 const WAITING: ReadonlySet<RunState> = new Set(['waiting', 'suspending', 'suspended'])
+
+/** Nobody drives a run that waits in the queue. */
+const QUEUED: ReadonlySet<RunState> = new Set(QUEUED_STATES)
 
 type Current = Pick<RunRow, 'id' | 'state'>
 
@@ -20,17 +24,20 @@ export async function transition(
 ): Promise<RunState> {
   const following = next(run.state, event)
   if (following.kind === 'refused') throw new SandboxError('conflict', `Run ${run.id}: ${following.reason}.`)
-  const cleared: RunChange = WAITING.has(following.state) ? facts : { waiting: null, ...facts }
-  await tx.changeRunState(run.id, { from: run.state, to: following.state }, cleared)
+  const change: RunChange = {
+    ...(!WAITING.has(following.state) && { waiting: null }),
+    ...facts,
+    ...(QUEUED.has(following.state) && { holder: null }),
+  }
+  await tx.changeRunState(run.id, { from: run.state, to: following.state }, change)
   return following.state
 }
 
-/** Queues a suspended run for a sandbox. `holder` drives it from now on. */
+/** Queues a suspended run for a sandbox. It keeps its place from the time when it was queued first. */
 export async function requestResumption(
   tx: Transaction,
   run: Current & Pick<RunRow, 'ending'>,
-  holder: string,
 ): Promise<RunState> {
   if (run.ending !== undefined) throw new SandboxError('run_ended', `run ${run.id} is to end`)
-  return transition(tx, run, { event: { kind: 'resumption_requested' }, facts: { holder } })
+  return transition(tx, run, { event: { kind: 'resumption_requested' } })
 }

@@ -4,8 +4,9 @@ import { messageOf, SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { RunDeps } from '../deps.ts'
 import { openWorkspaceArchive } from '../launch/restore.ts'
+import type { RunViews } from '../queue/queue-view.ts'
 import { readDiff, readResult } from '../results/run-results.ts'
-import { isFinal, requireRun, toRun } from '../run-view.ts'
+import { isFinal, requireRun } from '../run-view.ts'
 import type { Caller, RunService } from '../service.ts'
 import type { SandboxUse } from '../use/serving-run.ts'
 import { subscribeToRun } from './subscribe.ts'
@@ -23,7 +24,7 @@ type Reads = Pick<
   | 'ready'
 >
 
-type ReadDeps = Pick<RunDeps, 'store' | 'provider'>
+type ReadDeps = Pick<RunDeps, 'store' | 'provider'> & { readonly views: RunViews }
 type FindServing = (caller: Caller, id: string) => Promise<SandboxUse>
 
 const ARCHIVE_TIMEOUT_MS = 600_000
@@ -44,14 +45,17 @@ const whereWorkIs = ({ path, mode }: Extract<Run['workspace'], { kind: 'path' }>
     : `its workspace is the folder ${path} itself`
 
 /** Reads of runs. Runs of other owners do not exist for a caller. */
-export function createRunReads({ store, provider }: ReadDeps, findServing: FindServing): Reads {
+export function createRunReads({ store, provider, views }: ReadDeps, findServing: FindServing): Reads {
   const checkStore = oneAtATime(() => store.ping())
   return {
-    readRun: async (caller, id) => toRun(await requireRun(store, caller, id)),
+    readRun: async (caller, id) => views.of(await requireRun(store, caller, id)),
     async listRuns({ owner, role }, { kind, limit, after }) {
       const mine = role === 'operator' ? {} : { owner }
       const page = await store.listRuns({ kind, limit, ...mine, ...present({ after }) })
-      return { items: page.items.map(toRun), ...present({ next: page.next }) }
+      return {
+        items: await Promise.all(page.items.map((row) => views.of(row))),
+        ...present({ next: page.next }),
+      }
     },
     async downloadWorkspace(caller, id) {
       const run = await requireRun(store, caller, id)

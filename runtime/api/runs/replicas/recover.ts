@@ -1,14 +1,14 @@
 import { bestEffort } from '../../../kit/best-effort.ts'
 import { present } from '../../../kit/present.ts'
 import type { RunRow } from '../../../store/store.ts'
+import { isStoreFault } from '../../../store/store-fault.ts'
 import type { Uploads } from '../admit/uploads.ts'
 import type { RunDeps } from '../deps.ts'
-import type { ActiveRuns } from '../drive/active-runs.ts'
-import { type Ending, type FinishParts, finishRun } from '../drive/finish.ts'
+import { type FinishParts, finishRun } from '../drive/finish.ts'
 import { requeueLost } from '../drive/requeue.ts'
-import { UNFINISHED } from '../run-view.ts'
+import { UNFINISHED, WAITING_FOR_PLACE } from '../run-view.ts'
 
-type Parts = FinishParts & { readonly active: ActiveRuns; readonly uploads: Uploads }
+type Parts = FinishParts & { readonly uploads: Uploads }
 
 const RESTARTED = {
   code: 'api_restarted',
@@ -29,7 +29,12 @@ export async function recoverRuns(deps: RunDeps, parts: Parts): Promise<void> {
   }
   for (let after: string | undefined; ; ) {
     const page = await store.listRuns({ states: UNFINISHED, limit: 200, ...present({ after }) })
-    for (const run of page.items) await recoverRun(deps, parts, run)
+    for (const run of page.items)
+      await recoverRun(deps, parts, run).catch((error: unknown) => {
+        // Without its store the service does not start. Any other error concerns this run alone.
+        if (isStoreFault(error)) throw error
+        log.error('a run of an earlier process cannot be taken up', { runId: run.id, error })
+      })
     if (page.next === undefined) break
     after = page.next
   }
@@ -40,27 +45,23 @@ async function recoverRun(deps: RunDeps, parts: Parts, found: RunRow): Promise<v
   const { store, log, holder } = deps
   // It is continued by the next service that stays.
   if (deps.isTemporary && !found.endsWithService) return
+  if (found.ending === undefined && !found.endsWithService && waitsOn(parts, found)) return
   await store.transaction((tx) => tx.changeRun(found.id, { holder: holder.id }))
   const run = { ...found, holder: holder.id }
-  if (run.ending === undefined && !run.endsWithService && startAgain(parts, run)) return
   const state = await requeueLost(deps, parts, { run, loss: RESTARTED })
   log.warn('a run of an earlier process is taken up', { runId: run.id, state: state ?? 'ended' })
-  const requeued = state === 'queued' ? await store.readRun(run.id) : undefined
-  if (requeued) parts.active.launch(requeued)
   if (state === undefined) await end(deps, parts, run)
 }
 
-/** Begins a run that had no sandbox yet. Returns false for every other run. */
-function startAgain({ active, uploads }: Parts, run: RunRow): boolean {
+/** A run that waits for its upload or in the queue goes on waiting. Returns false for every other run. */
+function waitsOn({ uploads }: Parts, run: RunRow): boolean {
   if (run.state === 'waiting_upload') uploads.expect(run)
-  else if (run.state === 'queued' || run.state === 'pending_capacity') active.launch(run)
-  else return false
-  return true
+  return WAITING_FOR_PLACE.some((state) => state === run.state)
 }
 
 /** An end that was already decided stays in force, even if the process died before it could store it. */
 async function end(deps: RunDeps, parts: Parts, run: RunRow): Promise<void> {
-  const ending = (run.ending as Ending | undefined) ?? { state: 'failed', ...RESTARTED }
+  const ending = run.ending ?? { state: 'failed', ...RESTARTED }
   const events = await deps.folders?.conclude(run)
   const released = run.sandbox ? { released: RESTARTED.code } : {}
   await finishRun(deps, parts, { runId: run.id, ...present({ events }), ending, ...released })

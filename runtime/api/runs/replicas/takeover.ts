@@ -1,4 +1,7 @@
+import { bestEffort } from '../../../kit/best-effort.ts'
 import { messageOf } from '../../../kit/errors.ts'
+import { present } from '../../../kit/present.ts'
+import type { Held, RunRow, Store } from '../../../store/store.ts'
 import type { Uploads } from '../admit/uploads.ts'
 import type { RunDeps } from '../deps.ts'
 import type { ActiveRuns } from '../drive/active-runs.ts'
@@ -32,15 +35,22 @@ export function watchAbandonedRuns(
 
 export async function takeOverRuns({ store, holder, log }: RunDeps, active: ActiveRuns): Promise<void> {
   for (const { id, holder: former } of await store.listAbandonedRuns(DRIVEN, BATCH)) {
-    const taken = await store.transaction(async (tx) => {
-      const run = await tx.readRun(id)
-      // Another process was faster, or the run has ended.
-      if (!run || run.holder !== former || run.endedAt !== undefined) return undefined
-      await tx.changeRun(id, { holder: holder.id })
-      return { ...run, holder: holder.id }
+    // A run that cannot be taken over, for example because its row is damaged, must not keep the others from it.
+    await bestEffort(log, `take over the run ${id}`, async () => {
+      const taken = await take(store, { id, ...present({ holder: former }) }, holder.id)
+      if (!taken) return
+      log.warn('a run whose process is gone is taken over', { runId: id, state: taken.state })
+      active.launch(taken)
     })
-    if (!taken) continue
-    log.warn('a run whose process is gone is taken over', { runId: id, state: taken.state })
-    active.launch(taken)
   }
+}
+
+/** Undefined if another process was faster, or if the run has ended. */
+function take(store: Store, { id, holder: former }: Held, holder: string): Promise<RunRow | undefined> {
+  return store.transaction(async (tx) => {
+    const run = await tx.readRun(id)
+    if (!run || run.holder !== former || run.endedAt !== undefined) return undefined
+    await tx.changeRun(id, { holder })
+    return { ...run, holder }
+  })
 }

@@ -4,6 +4,7 @@ import type { Log } from '../../../kit/log.ts'
 import type { Store } from '../../../store/store.ts'
 import type { ActiveRuns } from '../drive/active-runs.ts'
 import { type Approvals, type PersonsWord, toApproval } from '../gates/approvals.ts'
+import type { Dispatcher } from '../queue/dispatcher.ts'
 import { requireRun } from '../run-view.ts'
 import type { Caller, RunService, ShellDecision, ToolDecision } from '../service.ts'
 
@@ -16,12 +17,12 @@ type DecisionParts = {
   readonly store: Store
   readonly approvals: Approvals
   readonly active: ActiveRuns
-  readonly holder: { readonly id: string }
+  readonly queue: Pick<Dispatcher, 'wake'>
   readonly log: Log
 }
 
 /** Decisions of people about a run that waits. They are stored first and then sent to the sandbox. */
-export function createDecisions({ store, approvals, active, holder, log }: DecisionParts): ForCallers {
+export function createDecisions({ store, approvals, active, queue, log }: DecisionParts): ForCallers {
   /** Sends a decision to the sandbox, repeatedly if necessary. The sandbox applies it once. */
   async function deliver(runId: string, requestId: string, decision: CallDecision): Promise<void> {
     for (const pauseMs of DELIVERY_PAUSES_MS) {
@@ -38,8 +39,8 @@ export function createDecisions({ store, approvals, active, holder, log }: Decis
 
   async function say(caller: Caller, runId: string, word: PersonsWord) {
     const { approval, decision } = await approvals.decide(caller, runId, word)
-    const run = await store.readRun(runId)
-    if (run?.state === 'queued' && run.holder === holder.id) active.launch(run)
+    // A suspended run is queued now.
+    queue.wake()
     // The decision is stored, so the person gets a response even if it is not delivered yet.
     await Promise.race([deliver(runId, word.requestId, decision), delay(ANSWER_MS)])
     return approval

@@ -6,7 +6,7 @@ import type { ActiveRun } from '../drive/active-run.ts'
 import type { ActiveRuns } from '../drive/active-runs.ts'
 import { attachmentOf } from '../launch/attach.ts'
 import { clientFor } from '../launch/configuration.ts'
-import type { LaunchedSandbox } from '../launch/launch.ts'
+import type { LaunchedSandbox } from '../launch/launched-sandbox.ts'
 import { isFinal, requireRun } from '../run-view.ts'
 import type { Caller } from '../service.ts'
 
@@ -27,18 +27,23 @@ const LOOK_AGAIN_MS = 200
 
 /** Finds the sandbox of a run that serves; a run that has ended or waits for its upload has none. */
 export function servingRunFinder(deps: RunDeps, active: ActiveRuns) {
-  const { store, provider } = deps
+  const { store } = deps
   return async (caller: Caller, id: string): Promise<SandboxUse> => {
     const run = await requireRun(store, caller, id)
     const driven = active.get(id)
     if (driven) return ownUse(driven)
-    if (isFinal(run)) throw new SandboxError('run_ended', `run ${id} has ended (${run.state})`)
-    if (run.state === 'suspended' || run.state === 'suspending')
-      throw new SandboxError('run_not_ready', `run ${id} is ${run.state} and has no sandbox: resume it first`)
-    if (!provider.shared || run.state === 'waiting_upload')
-      throw new SandboxError('run_not_ready', `run ${id} is ${run.state}`)
-    return useOfAnother(deps, await untilServing(deps, id))
+    requireSandboxSoon(run)
+    const serving = await untilServing(deps, active, id)
+    return 'serving' in serving ? ownUse(serving) : useOfAnother(deps, serving)
   }
+}
+
+function requireSandboxSoon(run: RunRow): void {
+  const { id, state } = run
+  if (isFinal(run)) throw new SandboxError('run_ended', `run ${id} has ended (${state})`)
+  if (state === 'suspended' || state === 'suspending')
+    throw new SandboxError('run_not_ready', `run ${id} is ${state} and has no sandbox: resume it first`)
+  if (state === 'waiting_upload') throw new SandboxError('run_not_ready', `run ${id} is ${state}`)
 }
 
 async function ownUse(driven: ActiveRun): Promise<SandboxUse> {
@@ -55,9 +60,11 @@ async function ownUse(driven: ActiveRun): Promise<SandboxUse> {
   }
 }
 
-/** The run as soon as another process serves it. */
-async function untilServing({ store }: RunDeps, id: string): Promise<RunRow> {
+/** The run as soon as another process serves it, or its driver as soon as this process starts it. */
+async function untilServing({ store }: RunDeps, active: ActiveRuns, id: string): Promise<RunRow | ActiveRun> {
   for (const signal = withTimeout(SERVING_TIMEOUT_MS); ; await delay(LOOK_AGAIN_MS, signal)) {
+    const driven = active.get(id)
+    if (driven) return driven
     const run = await store.readRun(id)
     if (!run || isFinal(run) || run.state === 'ending' || run.state === 'suspended')
       throw new SandboxError('run_ended', `run ${id} has ended`)

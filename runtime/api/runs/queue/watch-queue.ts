@@ -1,0 +1,46 @@
+import { bestEffort } from '../../../kit/best-effort.ts'
+import { messageOf } from '../../../kit/errors.ts'
+import type { RunDeps } from '../deps.ts'
+import { endUndriven } from '../drive/end-undriven.ts'
+import type { Ending, FinishParts } from '../drive/finish.ts'
+import { repeat } from '../repeat.ts'
+import type { Dispatcher } from './dispatcher.ts'
+
+const EVERY_MS = 1_000
+const BATCH = 200
+
+/** One timer for all runs that wait: they start when they are due, and end after the deadline of the queue. */
+export function watchQueue(
+  deps: RunDeps,
+  parts: FinishParts & { readonly queue: Pick<Dispatcher, 'wake'> },
+): { stop(): Promise<void> } {
+  const round = async () => {
+    parts.queue.wake()
+    if (deps.isTemporary) return
+    await endOverdue(deps, parts).catch((error: unknown) =>
+      deps.log.warn('runs that wait too long could not be looked at', { error: messageOf(error) }),
+    )
+  }
+  return repeat(round, EVERY_MS)
+}
+
+/** Ends runs that waited too long for their first sandbox, and those whose end was not stored completely. */
+export async function endOverdue(deps: RunDeps, parts: FinishParts): Promise<void> {
+  const { store, limits, log } = deps
+  const overdue = await store.listOverdueInQueue({ afterMs: limits.queueTimeoutMs, limit: BATCH })
+  for (const id of overdue) {
+    await bestEffort(log, `end the queued run ${id}`, async () => {
+      const run = await store.readRun(id)
+      const ending = (run?.ending as Ending | undefined) ?? waitedTooLong(limits.queueTimeoutMs)
+      await endUndriven(deps, parts, { id, ending })
+    })
+  }
+}
+
+const waitedTooLong = (afterMs: number): Ending => ({
+  state: 'failed',
+  code: 'capacity_unavailable',
+  message:
+    `The run waited ${afterMs / 1000} s in the queue and got no sandbox. ` +
+    'Start it again when fewer runs wait, or ask an operator for more room.',
+})

@@ -1,0 +1,112 @@
+import * as z from 'zod'
+import { ErrorCode } from '../../contracts/errors.ts'
+import { Isolation } from '../../contracts/exec.ts'
+import { SandboxSettings } from '../../contracts/policy.ts'
+
+/** JSON that the store keeps for its callers and does not look into. */
+export type Json = string | number | boolean | null | Json[] | { [key: string]: Json }
+
+/**
+ * The states of a run. The public states of the API have the same names, but are a separate list: a stored run must stay
+ * readable if the API renames a state.
+ */
+export const RunStates = z.enum([
+  'waiting_upload',
+  'queued',
+  'pending_capacity',
+  'starting',
+  'running',
+  'waiting',
+  'suspending',
+  'suspended',
+  'ending',
+  'succeeded',
+  'failed',
+  'cancelled',
+])
+export const Workspaces = z.discriminatedUnion('kind', [
+  z.object({
+    kind: z.literal('path'),
+    path: z.string(),
+    mode: z.enum(['isolated', 'in-place']).optional(),
+  }),
+  z.object({ kind: z.literal('upload'), settings: z.string().optional() }),
+  z.object({ kind: z.literal('empty') }),
+  z.object({ kind: z.literal('run'), runId: z.string() }),
+])
+export const RunAgent = z.object({ kind: z.string(), model: z.string().optional() })
+export const RunLabels = z.record(z.string(), z.string())
+/** Defaults fill in the settings that an older release did not store; settings that do not exist any more are dropped. */
+export const RunSettings = z.object(SandboxSettings.shape)
+export const RunSandbox = z.object({
+  name: z.string(),
+  isolation: z.object(Isolation.shape),
+})
+export const RunFailure = z.object({ code: ErrorCode, message: z.string() })
+export const Outcome = z.object({
+  outcome: z.enum(['succeeded', 'failed']),
+  summary: z.string().exactOptional(),
+})
+export const Waiting = z.object({
+  for: z.enum(['approval', 'question', 'turn', 'resume']),
+  since: z.string(),
+})
+/** How a run is to end. The first reason stands. */
+export const RunEnding = z.discriminatedUnion('state', [
+  z.object({ state: z.literal('succeeded'), summary: z.string().exactOptional() }),
+  z.object({ state: z.literal('failed'), code: ErrorCode, message: z.string() }),
+  z.object({ state: z.literal('outcome-failed'), summary: z.string().exactOptional() }),
+  z.object({ state: z.literal('cancelled'), by: z.string() }),
+])
+export type RunEnding = Readonly<z.infer<typeof RunEnding>>
+export const SavedCheckpoint = z.looseObject({
+  sequence: z.int(),
+  turnId: z.string().exactOptional(),
+  carriedCalls: z.array(z.string()).exactOptional(),
+  openCalls: z.array(z.string()).exactOptional(),
+})
+/** The run from whose checkpoint a run began, the parts that were copied, and the last event that they include. */
+export const Origin = z.object({
+  runId: z.string(),
+  checkpointAt: z.string(),
+  copied: z.array(z.enum(['workspace', 'session'])),
+  sequence: z.int(),
+})
+export const CarriedCalls = z.array(z.string())
+/** A kind of use that an older release did not count is 0. */
+export const Usage = z.object({
+  steps: z.number().default(0),
+  model_requests: z.number().default(0),
+  tokens: z.number().default(0),
+  event_bytes: z.number().default(0),
+  wall_seconds: z.number().default(0),
+})
+
+export const TurnStates = z.enum(['queued', 'sent', 'ended'])
+export const TurnEnds = z.object({
+  state: z.enum(['completed', 'failed', 'cancelled']),
+  code: ErrorCode.exactOptional(),
+  message: z.string().exactOptional(),
+})
+
+export const CallStates = z.enum(['open', 'released', 'refused', 'ended'])
+/** The decision about a call. `pending` waits for a person; every other outcome is final. */
+export const StoredDecision = z.object({
+  callId: z.string(),
+  outcome: z.enum(['release', 'denied', 'expired', 'superseded', 'policyDenied', 'answer', 'pending']),
+  until: z.string().optional(),
+  reason: z.string().optional(),
+  /** The answer to a question. */
+  value: z.string().optional(),
+})
+export type StoredDecision = Readonly<z.infer<typeof StoredDecision>>
+export const Summary = z.object({ request: z.string(), result: z.string().exactOptional() })
+
+export const CommandStates = z.enum(['running', 'ended'])
+export const ClaimStates = z.enum(['requested', 'bound', 'released'])
+export const ApprovalKinds = z.enum(['shell', 'tool', 'question'])
+export const ApprovalStates = z.enum(['pending', 'approved', 'denied', 'expired', 'superseded', 'answered'])
+export const ApprovalScopes = z.enum(['once', 'run'])
+export const RunKinds = z.enum(['agent', 'command'])
+export const Roles = z.enum(['user', 'operator'])
+export const FolderOrigins = z.enum(['first_run', 'trust'])

@@ -1,0 +1,89 @@
+import type { RunState } from '../../contracts/api.ts'
+import type { SandboxKind } from '../../contracts/names.ts'
+
+/** States of runs that wait in the queue. No process drives them. */
+export const QUEUED_STATES = ['queued', 'pending_capacity'] as const satisfies RunState[]
+
+/**
+ * A separate line of the queue. Each kind of sandbox has one, because each kind has its own pool in a cluster. The runs of
+ * a service that a command started have lines of their own, because no other service may start them.
+ */
+export type Lane = SandboxKind | `${SandboxKind}/temporary`
+
+export const laneOf = ({
+  kind,
+  endsWithService,
+}: {
+  readonly kind: SandboxKind
+  readonly endsWithService: boolean
+}): Lane => (endsWithService ? `${kind}/temporary` : kind)
+
+/** The oldest waiting run of one owner in a lane. */
+export interface QueueHead {
+  readonly runId: string
+  readonly lane: Lane
+  readonly owner: string
+  /** When the run became the first of its owner. Owners with the same number of runs take turns by it. */
+  readonly turnMs: number
+}
+
+/** Number of runs that have a sandbox or are about to get one, by owner. */
+export type RunsByOwner = ReadonlyMap<string, number>
+
+export interface HeadQuery {
+  readonly lanes: readonly OpenLane[]
+  /** Maximum number of runs per lane. */
+  readonly limit: number
+}
+
+/** A lane from which runs are picked. */
+export interface OpenLane {
+  readonly lane: Lane
+  /** The cluster has reported room: runs may try, although an earlier run of the lane found none. */
+  readonly hasRoom: boolean
+}
+
+export interface UnderWayQuery {
+  readonly states: readonly RunState[]
+  /** Only runs that this process drives. */
+  readonly holder?: string
+}
+
+/** What is known about the waiting runs of one lane. */
+export interface QueueView {
+  /** Position of each run that waits. The next run has 1. */
+  readonly positions: ReadonlyMap<string, number>
+  /** Runs that were started recently after they had waited for a place. */
+  readonly starts: { readonly count: number; readonly firstMs: number }
+  /** The clock of the store. */
+  readonly nowMs: number
+}
+
+/** What a transaction does with the queue. The queue itself follows the states of the runs. */
+export interface QueueTransaction {
+  /** Locks a run like `readRun`, but returns false if another transaction has locked it, or if there is no such run. */
+  lockRunIfFree(id: string): Promise<boolean>
+  /**
+   * Counts runs by owner. Until the transaction ends, no other transaction can count runs or change the queue: a caller that
+   * starts one more run by this count cannot exceed a limit.
+   */
+  countRunsUnderWay(query: UnderWayQuery): Promise<RunsByOwner>
+  /**
+   * The oldest waiting run of each owner in each lane, oldest first. While a run of a lane waits because it found no room, and
+   * no room was reported since, only runs whose next attempt is due.
+   */
+  listQueueHeads(query: HeadQuery): Promise<QueueHead[]>
+  /** A run that waits found no room: it waits at least `pauseMs`, and tries again after `retryMs` in any case. */
+  waitForRoom(id: string, wait: { readonly pauseMs: number; readonly retryMs: number }): Promise<void>
+  /** How often the run found no room since it was queued. */
+  readAttempts(id: string): Promise<number>
+  /** Makes a run that waits in the queue overdue, so that the next sweep ends it. */
+  expireInQueue(id: string): Promise<void>
+}
+
+export interface QueueReads {
+  /** Runs that wait for their first sandbox for longer than `afterMs`, the longest overdue first. */
+  listOverdueInQueue(query: { readonly afterMs: number; readonly limit: number }): Promise<string[]>
+  /** Positions of the waiting runs of a lane, and the pace of the lane. */
+  viewQueue(query: { readonly lane: Lane; readonly underWay: UnderWayQuery }): Promise<QueueView>
+}

@@ -1,0 +1,35 @@
+export interface ApiKeyRow {
+  readonly id: string
+  /** SHA-256 of the key, hex. */
+  readonly hash: string
+  readonly owner: string
+  readonly role: 'user' | 'operator'
+  readonly createdAt: string
+}
+
+/** The settings that are in force in one folder, for the runs of one owner. */
+export interface TrustedFolder {
+  readonly owner: string
+  /** The folder's real path. */
+  readonly path: string
+  /**
+   * The content of the settings file when it was accepted; absent if there was no file, in which case the defaults
+   * apply.
+   */
+  readonly settings?: string
+  readonly origin: 'first_run' | 'trust'
+  readonly trustedAt: string
+}
+
+/** The response of a mutation, stored under its idempotency key. */
+export type IdempotencyRow = {
+  readonly owner: string
+  readonly key: string
+  /** SHA-256 over method, path and body. */
+  readonly fingerprint: string
+  readonly status: number
+  readonly body: string
+  readonly createdAt: string
+}
+
+export type IdempotencyKey = Pick<IdempotencyRow, 'owner' | 'key'>

@@ -1,0 +1,95 @@
+import { describe, expect, it } from 'vitest'
+import type { RunState } from '../../contracts/api.ts'
+import type { Store } from '../../runtime/store/store.ts'
+import { givenRun } from './rows.ts'
+import { type StoreUnderTest, useStore } from './store-under-test.ts'
+
+/** The queue of runs that wait for a sandbox. It follows the states of the runs. */
+export function testQueue(engine: StoreUnderTest): void {
+  describe('the queue', () => {
+    const store = useStore(engine)
+    const LANES = [{ lane: 'command', hasRoom: false }] as const
+    const queue = (owner: string) => givenRun(store(), { owner, kind: 'command' })
+    const move = (id: string, ...states: RunState[]) => moveIn(store(), id, states)
+    /** Waiting runs that compete for a place, of the owners of one test. */
+    const headsOf = async (...owners: string[]) =>
+      (await store().transaction((tx) => tx.listQueueHeads({ lanes: LANES, limit: 100 })))
+        .filter(({ owner }) => owners.includes(owner))
+        .map(({ runId }) => runId)
+    const positionOf = async (id: string) =>
+      (await store().viewQueue({ lane: 'command', underWay: { states: ['running'] } })).positions.get(id)
+
+    it('has the oldest waiting run of each owner first, and the next one when that has left', async () => {
+      const [first, second, other] = [await queue('h1'), await queue('h1'), await queue('h2')]
+
+      expect(await headsOf('h1', 'h2')).toEqual([first, other])
+      await move(first, 'starting')
+      // The owner whose run started goes behind the other one.
+      expect(await headsOf('h1', 'h2')).toEqual([other, second])
+      await move(second, 'cancelled')
+      expect(await headsOf('h1', 'h2')).toEqual([other])
+      await move(first, 'cancelled')
+      await move(other, 'cancelled')
+    })
+
+    it('gives a run that is queued again its first place', async () => {
+      const [first, second] = [await queue('again'), await queue('again')]
+
+      await move(first, 'starting', 'running', 'suspended', 'queued')
+
+      expect(await headsOf('again')).toEqual([first])
+      for (const id of [first, second]) await move(id, 'cancelled')
+    })
+
+    it('has positions by turns of the owners, and counts the runs that they have', async () => {
+      const busy = await givenRun(store(), { owner: 'p1', kind: 'command', state: 'running' })
+      const [a1, a2, b1, b2] = [await queue('p1'), await queue('p1'), await queue('p2'), await queue('p2')]
+
+      const positions = await Promise.all([a1, a2, b1, b2].map(positionOf))
+
+      // The owner p2 has no run yet, so its first run comes before those of p1.
+      expect(positions).toEqual([2, 4, 1, 3])
+      for (const id of [busy, a1, a2, b1, b2]) await move(id, 'cancelled')
+    })
+
+    it('lists runs that wait too long for their first sandbox, and no run that continues', async () => {
+      const [first, again] = [await queue('late'), await queue('late')]
+      await move(again, 'starting', 'suspended', 'queued')
+
+      const overdue = await store().listOverdueInQueue({ afterMs: 0, limit: 100 })
+
+      expect(overdue).toContain(first)
+      expect(overdue).not.toContain(again)
+      expect(await store().listOverdueInQueue({ afterMs: 600_000, limit: 100 })).not.toContain(first)
+      await store().transaction((tx) => tx.expireInQueue(again))
+      expect(await store().listOverdueInQueue({ afterMs: 600_000, limit: 100 })).toContain(again)
+      for (const id of [first, again]) await move(id, 'cancelled')
+    })
+
+    it('keeps one head per owner while many transactions change it at the same time', async () => {
+      const ids = await Promise.all(Array.from({ length: 12 }, () => queue('many')))
+
+      await Promise.all(
+        ids.map((id, index) =>
+          index % 2 === 0 ? move(id, 'starting', 'pending_capacity') : move(id, 'cancelled'),
+        ),
+      )
+
+      expect(await headsOf('many')).toHaveLength(1)
+      for (let left = 6; left > 0; left -= 1) {
+        const [head = ''] = await headsOf('many')
+        await move(head, 'cancelled')
+      }
+      expect(await headsOf('many')).toEqual([])
+    })
+  })
+}
+
+async function moveIn(store: Store, id: string, states: readonly RunState[]): Promise<void> {
+  for (const to of states) {
+    await store.transaction(async (tx) => {
+      const run = await tx.readRun(id)
+      if (run) await tx.changeRunState(id, { from: run.state, to })
+    })
+  }
+}
