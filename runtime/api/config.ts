@@ -74,6 +74,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
       maxSuspendedPerOwner: env.AGENTWEAVER_MAX_SUSPENDED_PER_OWNER,
       approvalTtlMs: seconds(env.AGENTWEAVER_APPROVAL_TTL_SECONDS),
       suspendAfterMs: suspendAfterMs(env),
+      checkpointEveryMs: seconds(env.AGENTWEAVER_CHECKPOINT_EVERY_SECONDS),
       suspendedRetentionMs: seconds(env.AGENTWEAVER_SUSPENDED_RETENTION_SECONDS),
       idleTimeoutMs: seconds(env.AGENTWEAVER_IDLE_TIMEOUT_SECONDS),
       stallTimeoutMs: seconds(env.AGENTWEAVER_STALL_TIMEOUT_SECONDS),

@@ -9,6 +9,8 @@ export interface Checkpoint {
   readonly turnId?: string
   /** The calls that waited then. */
   readonly carriedCalls?: readonly string[]
+  /** The calls that were open then, if their decisions were sent afterwards. What they did is not saved. */
+  readonly openCalls?: readonly string[]
 }
 
 /** The stored parts of a run's last checkpoint. Each is a content of the owner, named by its digest. */

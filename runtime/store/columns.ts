@@ -63,6 +63,7 @@ export const SavedCheckpoint = z.looseObject({
   sequence: z.int(),
   turnId: z.string().exactOptional(),
   carriedCalls: z.array(z.string()).exactOptional(),
+  openCalls: z.array(z.string()).exactOptional(),
 })
 /** The run from whose checkpoint a run began, the parts that were copied, and the last event that they include. */
 export const Origin = z.object({

@@ -44,6 +44,8 @@ export type RunLimits = {
   readonly idleTimeoutMs: number
   /** A run that waits this long is suspended; undefined: only on request. */
   readonly suspendAfterMs: number | undefined
+  /** Time between two checkpoints in the middle of a turn. */
+  readonly checkpointEveryMs: number
   /** A run that is suspended for this long ends. */
   readonly suspendedRetentionMs: number
   readonly stallTimeoutMs: number

@@ -5,12 +5,10 @@ import { present } from '../../../kit/present.ts'
 import type { ApprovalRow, RunRow, TurnRow } from '../../../store/store.ts'
 import type { SpentBudget } from '../budgets/spend.ts'
 import { watchBudgets } from '../budgets/wall-clock.ts'
-import { hostCommandOf } from '../command-records.ts'
 import type { RunDeps } from '../deps.ts'
 import { isHeld } from '../held-run.ts'
 import { type Committed, ForgedEvent } from '../ingest/commit-batch.ts'
-import { MAX_EVENT_CHARACTERS } from '../ingest/event-weight.ts'
-import { Relay } from '../ingest/relay.ts'
+import type { Relay } from '../ingest/relay.ts'
 import { type Requested, requestAgain } from '../launch/request.ts'
 import { causeOf, lossOf } from '../launch/sandbox-loss.ts'
 import { WaitsForRoom } from '../queue/no-room.ts'
@@ -28,11 +26,14 @@ import {
   WITHOUT_REASON,
 } from './finish.ts'
 import { obtainSandbox } from './obtain-sandbox.ts'
+import { openRelay } from './open-relay.ts'
 import { type Patience, patiently, patientStore } from './patient-store.ts'
 import type { Position, TurnEnded } from './read-position.ts'
+import { repeatRequests } from './repeat-requests.ts'
 import { requeueLost } from './requeue.ts'
 import { followOthers, hearOthers } from './shared-run.ts'
 import { suspend } from './suspend.ts'
+import { TurnCheckpoints } from './turn-checkpoints.ts'
 import { endingAfterTurn, endingWhenIdle } from './turn-ending.ts'
 import { TurnLoop } from './turn-loop.ts'
 import { type Alarms, createWatchdog } from './watchdog.ts'
@@ -56,6 +57,7 @@ export class ActiveRun {
   readonly #pending = new Set<string>()
   readonly #commands = new Set<string>()
   readonly #turns: TurnLoop
+  readonly #checkpoints: TurnCheckpoints
   #ending: Ending | undefined
   readonly #abandoned = new AbortController()
   readonly #patience: Patience
@@ -89,6 +91,11 @@ export class ActiveRun {
       onTurnEnded: (turn, end) => this.#onTurnEnded(turn, end),
     })
     this.#departure = new Departure(deps, run, this.#log)
+    const saving = { deps, run, signal: this.#interrupted.signal, log: this.#log }
+    this.#checkpoints = new TurnCheckpoints(saving, () => ({
+      turn: this.#turns.working?.id,
+      isBusy: this.#commands.size + this.#carried.size > 0 || this.isSuspending,
+    }))
     this.#ready.promise.catch(() => undefined)
     this.#watchdog = createWatchdog(
       { limits: deps.limits, activeTime: activeTimeOf(deps, run) },
@@ -241,6 +248,7 @@ export class ActiveRun {
     this.#pending.delete(requestId)
     this.#watchdog.sign()
     const { relay } = await this.#ready.promise
+    await this.#checkpoints.saved
     const announced = decisions.filter(({ callId }) => !this.#carried.has(callId))
     if (announced.length > 0) await relay.post(announced)
   }
@@ -325,21 +333,16 @@ export class ActiveRun {
     if (this.run.state === 'starting') this.#request ??= await requestAgain(this.#deps, this.run)
     const given = { run: this.run, request: this.#request, signal: this.#interrupted.signal }
     const obtained = await obtainSandbox(this.#deps, this.#parts, given)
-    const { launched, committer, after, position: resumed } = obtained
+    const { launched, position: resumed } = obtained
     this.#departure.launched = launched
     void lossOf(launched).then((loss) => this.#fail(loss))
     // The events that the sandbox has sent so far are read in parallel, and committed afterwards.
     const beginning = { ...launched, sendTurn: () => this.#turns.send(launched) }
     const begun = resumed ? undefined : beginRun(this.#deps, this.run, beginning)
-    const relay = new Relay({
-      runId: this.run.id,
-      generation: launched.generation,
-      client: launched.client,
-      after,
-      ...present({ begun }),
-      commit: (batch) => committer.commit(batch),
+    const relay = openRelay(this.run, obtained, {
+      begun,
       onCommitted: (committed) => this.#onCommitted(committed),
-      maxWeight: MAX_EVENT_CHARACTERS,
+      beforePost: (to, decisions) => this.#checkpoints.beforePost(launched, to, decisions),
       signal: this.#departure.relayStop.signal,
       log: this.#log,
     })
@@ -349,25 +352,18 @@ export class ActiveRun {
     this.#turns.expect({ turn: launched.turn })
     this.#watchdog.serve()
     this.#ready.resolve(serving)
-    watchBudgets(this.#deps, this.run, this.#interrupted.signal)
-      .then(this.#endSpent)
-      .catch((error) => this.#fail(error))
+    this.#orFail(watchBudgets(this.#deps, this.run, this.#interrupted.signal).then(this.#endSpent))
     if (resumed) await this.#catchUp(serving, resumed)
     return serving
   }
 
-  /** Repeats requests that the sandbox may not have received. A repeated request has no effect. */
-  async #catchUp({ client, relay }: Serving, resumed: Position): Promise<void> {
+  async #catchUp(serving: Serving, resumed: Position): Promise<void> {
     if (this.run.ending !== undefined) return this.end(this.run.ending)
     this.#turns.expect(resumed)
     this.#expect(resumed.pending)
     this.#waitsForPeople = this.run.state === 'waiting' && this.run.waiting?.for !== 'turn'
-    const announced = resumed.decisions.filter(({ callId }) => !this.#carried.has(callId))
-    if (announced.length > 0) await relay.post(announced, this.#interrupted.signal)
-    for (const { id, request } of resumed.commands) {
-      this.notifyCommand(id)
-      await client.startCommand(id, hostCommandOf(request, this.run.settings), this.#interrupted.signal)
-    }
+    const given = { run: this.run, carried: this.#carried, signal: this.#interrupted.signal }
+    await repeatRequests(serving, resumed, { ...given, onCommand: (id) => this.notifyCommand(id) })
   }
 
   /** A checkpoint follows every turn; then the run ends, unless there is or may be more to do. */

@@ -20,7 +20,7 @@ export async function checkpoint(
   run: RunRow,
   client: AgentHostClient,
 ): Promise<void> {
-  const saved = await saveParts(deps, run, client)
+  const saved = await saveParts(deps, run, { client })
   await whileHeld(deps.store, run, async (tx, current) => {
     const facts = await promote(tx, current, { saved, at: deps.clock().toISOString() })
     await tx.changeRun(run.id, facts)
@@ -41,9 +41,8 @@ export type SavedParts = {
 export async function saveParts(
   { store }: Pick<RunDeps, 'store'>,
   run: RunRow,
-  client: AgentHostClient,
+  { client, signal = withTimeout(CHECKPOINT_TIMEOUT_MS) }: Partial<From> & Pick<From, 'client'>,
 ): Promise<SavedParts> {
-  const signal = withTimeout(CHECKPOINT_TIMEOUT_MS)
   const { generation, hostSequence } = (await store.readRun(run.id)) ?? run
   const session = run.kind === 'agent' ? await saveSession(store, run, { client, signal }) : undefined
   const workspace =

@@ -19,7 +19,7 @@ type Wanted = {
   readonly signal: AbortSignal
 }
 
-type Obtained = {
+export type Obtained = {
   readonly launched: LaunchedSandbox
   readonly committer: BatchCommitter
   /** The last event of the sandbox that is not read again. */

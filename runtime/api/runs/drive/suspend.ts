@@ -24,7 +24,7 @@ export async function suspend(
     refuseEnding(current)
     await transition(tx, current, { event: { kind: 'suspension_begun' } })
   })
-  const saved = await saveParts(deps, run, client).catch(async (error: unknown) => {
+  const saved = await saveParts(deps, run, { client }).catch(async (error: unknown) => {
     await whileHeld(store, run, (tx, current) => giveUpSuspension(tx, current))
     throw error
   })

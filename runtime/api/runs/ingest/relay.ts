@@ -23,6 +23,8 @@ export type RelayOptions = {
   readonly commit: (batch: Batch) => Promise<Committed>
   /** Called after each commit, before its decisions are posted. */
   readonly onCommitted: (committed: Committed) => void
+  /** Called after that, if there are decisions. They are sent when it resolves. */
+  readonly beforePost?: (relay: Relay, decisions: readonly CallDecision[]) => Promise<void>
   /** Characters of events that the run may send in all. */
   readonly maxWeight: number
   readonly signal: AbortSignal
@@ -143,11 +145,20 @@ export class Relay {
       this.#committedThrough = committed.through
       this.#ackThrough = committed.ackThrough
       onCommitted(committed)
-      if (committed.decisions.length + this.#unposted.size > 0) await this.post(committed.decisions)
-      else await this.#acknowledger.committed(batch.length, weight)
+      await this.#answer(committed, { events: batch.length, weight })
       batch = []
       weight = 0
     }
+  }
+
+  /** Sends the decisions of a batch, or acknowledges it. */
+  async #answer(
+    { decisions }: Committed,
+    { events, weight }: { readonly events: number; readonly weight: number },
+  ): Promise<void> {
+    if (decisions.length > 0) await this.#options.beforePost?.(this, decisions)
+    if (decisions.length + this.#unposted.size > 0) await this.post(decisions)
+    else await this.#acknowledger.committed(events, weight)
   }
 
   /** The store is bounded too: a sandbox that talks without end is ended. */

@@ -14,7 +14,7 @@ import { whileHeld } from '../held-run.ts'
 import type { RunFolder } from '../results/run-folders.ts'
 import { clientFor, draftConfigurations } from './configuration.ts'
 import type { LaunchedSandbox } from './launched-sandbox.ts'
-import { callsSince, prefaceOf } from './preface.ts'
+import { prefaceOf, unsavedCalls } from './preface.ts'
 import type { Requested } from './request.ts'
 import { openWorkspaceArchive, readSessionArchive } from './restore.ts'
 import { whileAlive } from './sandbox-loss.ts'
@@ -158,8 +158,7 @@ async function giveBack(
 /** Before the turn that is sent again. */
 async function prefaceFor(store: Store, run: RunRow): Promise<string> {
   if (run.losses === 0) return ''
-  const calls = await callsSince(store, run.id, run.checkpoint?.sequence ?? 0)
-  return prefaceOf(calls, { keepsWorkspace: run.workspace.kind === 'path' })
+  return prefaceOf(await unsavedCalls(store, run), { keepsWorkspace: run.workspace.kind === 'path' })
 }
 
 /**

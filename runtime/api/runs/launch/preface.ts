@@ -1,5 +1,6 @@
+import type { CallDecision } from '../../../../contracts/decisions.ts'
 import type { CallRow } from '../../../store/call-row.ts'
-import type { Store } from '../../../store/store.ts'
+import type { RunRow, Store } from '../../../store/store.ts'
 
 /** If there were more calls, only the last ones are listed. */
 const MAX_CALLS = 40
@@ -12,6 +13,24 @@ export async function callsSince(
 ): Promise<readonly CallRow[]> {
   const newest = await store.listReleasedCalls(runId, { after: sequence, limit: MAX_CALLS + 1 })
   return newest.toReversed()
+}
+
+/** The released calls whose effects the checkpoint of a run does not have. */
+export async function unsavedCalls(
+  store: Pick<Store, 'listReleasedCalls' | 'transaction'>,
+  { id, checkpoint }: Pick<RunRow, 'id' | 'checkpoint'>,
+): Promise<readonly CallRow[]> {
+  const since = await callsSince(store, id, checkpoint?.sequence ?? 0)
+  const listed = new Set(since.map(({ callId }) => callId))
+  const open = (checkpoint?.openCalls ?? []).filter((callId) => !listed.has(callId))
+  if (open.length === 0) return since
+  const rows = await store.transaction((tx) => Promise.all(open.map((callId) => tx.readCall(id, callId))))
+  return [...rows.flatMap((row) => (row && wasReleased(row) ? [row] : [])), ...since]
+}
+
+const wasReleased = ({ decision }: CallRow): boolean => {
+  const outcome = (decision as CallDecision | undefined)?.outcome
+  return outcome === 'release' || outcome === 'answer'
 }
 
 /**
