@@ -48,5 +48,5 @@ async function fork(context: CliContext, { runId, task }: Forked, options: Start
     path: folder?.path,
     otherwise: 'Leave --workspace out, or upload the files through its API: docs/api.md.',
   })
-  return afterStart(context, { connection, runId: id, options })
+  return await afterStart(context, { connection, runId: id, options })
 }

@@ -79,7 +79,7 @@ async function run(context: CliContext, task: string, options: RunOptions): Prom
     path: request.workspace.kind === 'path' ? request.workspace.path : undefined,
     otherwise: 'Begin with --empty-workspace, or upload the files through its API: docs/api.md.',
   })
-  return afterStart(context, { connection, runId: id, options })
+  return await afterStart(context, { connection, runId: id, options })
 }
 
 async function toRequest(
