@@ -64,23 +64,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     toolRoots: env.AGENTWEAVER_TOOL_ROOTS ?? [],
     egressFile: pathIn(cwd, env.AGENTWEAVER_EGRESS_FILE),
     ceilingFile: pathIn(cwd, env.AGENTWEAVER_CEILING_FILE),
-    limits: {
-      maxRuns: env.AGENTWEAVER_MAX_RUNS,
-      maxRunsPerOwner: env.AGENTWEAVER_MAX_RUNS_PER_OWNER,
-      maxQueued: env.AGENTWEAVER_MAX_QUEUED,
-      maxQueuedPerOwner: env.AGENTWEAVER_MAX_QUEUED_PER_OWNER,
-      maxLaunches: maxLaunches(env),
-      queueTimeoutMs: seconds(env.AGENTWEAVER_QUEUE_TIMEOUT_SECONDS),
-      maxSuspendedPerOwner: env.AGENTWEAVER_MAX_SUSPENDED_PER_OWNER,
-      approvalTtlMs: seconds(env.AGENTWEAVER_APPROVAL_TTL_SECONDS),
-      suspendAfterMs: suspendAfterMs(env),
-      checkpointEveryMs: seconds(env.AGENTWEAVER_CHECKPOINT_EVERY_SECONDS),
-      suspendedRetentionMs: seconds(env.AGENTWEAVER_SUSPENDED_RETENTION_SECONDS),
-      idleTimeoutMs: seconds(env.AGENTWEAVER_IDLE_TIMEOUT_SECONDS),
-      stallTimeoutMs: seconds(env.AGENTWEAVER_STALL_TIMEOUT_SECONDS),
-      runTimeoutMs: seconds(env.AGENTWEAVER_RUN_TIMEOUT_SECONDS),
-      uploadTimeoutMs: UPLOAD_TIMEOUT_MS,
-    },
+    limits: readLimits(env),
     rateLimitPerMinute: env.AGENTWEAVER_RATE_LIMIT_PER_MINUTE,
     streams: { perKey: env.AGENTWEAVER_MAX_STREAMS_PER_KEY, inAll: env.AGENTWEAVER_MAX_STREAMS },
     logLevel: env.AGENTWEAVER_LOG_LEVEL,
@@ -94,6 +78,25 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     },
   })
 }
+
+/** Limits on runs. Times are in milliseconds. */
+const readLimits = (env: ApiEnv) => ({
+  maxRuns: env.AGENTWEAVER_MAX_RUNS,
+  maxRunsPerOwner: env.AGENTWEAVER_MAX_RUNS_PER_OWNER,
+  maxQueued: env.AGENTWEAVER_MAX_QUEUED,
+  maxQueuedPerOwner: env.AGENTWEAVER_MAX_QUEUED_PER_OWNER,
+  maxLaunches: maxLaunches(env),
+  queueTimeoutMs: seconds(env.AGENTWEAVER_QUEUE_TIMEOUT_SECONDS),
+  maxSuspendedPerOwner: env.AGENTWEAVER_MAX_SUSPENDED_PER_OWNER,
+  approvalTtlMs: seconds(env.AGENTWEAVER_APPROVAL_TTL_SECONDS),
+  suspendAfterMs: suspendAfterMs(env),
+  checkpointEveryMs: seconds(env.AGENTWEAVER_CHECKPOINT_EVERY_SECONDS),
+  suspendedRetentionMs: seconds(env.AGENTWEAVER_SUSPENDED_RETENTION_SECONDS),
+  idleTimeoutMs: seconds(env.AGENTWEAVER_IDLE_TIMEOUT_SECONDS),
+  stallTimeoutMs: seconds(env.AGENTWEAVER_STALL_TIMEOUT_SECONDS),
+  runTimeoutMs: seconds(env.AGENTWEAVER_RUN_TIMEOUT_SECONDS),
+  uploadTimeoutMs: UPLOAD_TIMEOUT_MS,
+})
 
 /** The start of a local sandbox is work of the processors of this machine. Pods start elsewhere. */
 const maxLaunches = (env: ApiEnv) =>

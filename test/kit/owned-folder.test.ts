@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { beforeEach, expect, it, onTestFinished } from 'vitest'
@@ -19,34 +19,27 @@ beforeEach(() => {
   })
 })
 
-function givenFolder(name: string, owner?: unknown): void {
-  mkdirSync(join(folder, name))
-  if (owner !== undefined) writeFileSync(join(folder, name, 'owner.json'), JSON.stringify(owner))
-}
+/** The name of a folder of this process, or of one with its id that started at another time. */
+const nameOf = (startTime: number) => [process.pid, startTime].map((n) => n.toString(36)).join('-')
 
 it('creates a private folder that names its process', async () => {
   const made = await makeOwnedFolder(PREFIX)
 
-  expect(basename(made)).toMatch(/^owned-/)
+  expect(basename(made)).toMatch(/^owned-[0-9a-z]+-[0-9a-z]+-\w{6}$/)
   expect(statSync(made).mode & 0o777).toBe(0o700)
   await sweepOwnedFolders(PREFIX, silentLog)
   expect(existsSync(made), 'this process lives').toBe(true)
 })
 
 it('removes the folders of dead processes, and nothing else', async () => {
-  const { pid } = process
-  givenFolder(`${PREFIX}dead`, { pid, startTime: `${startTimeOf(pid)}0` })
-  givenFolder(`${PREFIX}alive`, { pid, startTime: startTimeOf(pid) })
-  givenFolder(`${PREFIX}unknown`)
-  givenFolder(`${PREFIX}malformed`, { pid: 'x' })
-  givenFolder('other-dead', { pid, startTime: '0' })
+  const started = Number(startTimeOf(process.pid))
+  const alive = `${PREFIX}${nameOf(started)}-abcdef`
+  const dead = `${nameOf(started - 1)}-abcdef`
+  for (const name of [alive, PREFIX + dead, `${PREFIX}unknown`, `other-${dead}`])
+    mkdirSync(join(folder, name))
+  symlinkSync('/nowhere', join(folder, `${PREFIX}${nameOf(started - 2)}-abcdef`))
 
   await sweepOwnedFolders(PREFIX, silentLog)
 
-  expect(readdirSync(folder).toSorted()).toEqual([
-    'other-dead',
-    `${PREFIX}alive`,
-    `${PREFIX}malformed`,
-    `${PREFIX}unknown`,
-  ])
+  expect(readdirSync(folder).toSorted()).toEqual([`other-${dead}`, alive, `${PREFIX}unknown`].toSorted())
 })

@@ -30,7 +30,7 @@ import { openRelay } from './open-relay.ts'
 import { type Patience, patiently, patientStore } from './patient-store.ts'
 import type { Position, TurnEnded } from './read-position.ts'
 import { repeatRequests } from './repeat-requests.ts'
-import { requeueLost } from './requeue.ts'
+import { endingAfterLoss, requeueLost } from './requeue.ts'
 import { followOthers, hearOthers } from './shared-run.ts'
 import { suspend } from './suspend.ts'
 import { TurnCheckpoints } from './turn-checkpoints.ts'
@@ -279,8 +279,9 @@ export class ActiveRun {
     if (this.#hasLeft || this.isAbandoned || !current || !this.#isDriven(current))
       return this.#departure.leave()
     // An end that was decided elsewhere stays in force.
-    const ending = (current.ending as Ending | undefined) ?? this.#ending ?? WITHOUT_REASON
-    if (await this.#goOnElsewhere(ending, { current, serving })) return
+    const decided = (current.ending as Ending | undefined) ?? this.#ending ?? WITHOUT_REASON
+    if (await this.#goOnElsewhere(decided, { current, serving })) return
+    const ending = this.#isForged ? decided : await endingAfterLoss(this.#deps, current, decided)
     if (serving) await this.#departure.release(serving, { ending, ...present({ turn: this.#turns.working }) })
     else await this.#departure.discard(current)
     const events = await this.#deps.folders?.conclude(this.run)

@@ -1,10 +1,11 @@
 import type { ErrorCode } from '../../../../contracts/errors.ts'
 import type { CallRow } from '../../../store/call-row.ts'
-import type { RunChange, RunRow, Transaction } from '../../../store/store.ts'
+import type { RunChange, RunRow, Transaction, TurnRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import { whileHeld } from '../held-run.ts'
 import { transition } from '../machine/transition.ts'
-import { closeOpen, type FinishParts } from './finish.ts'
+import { closeOpen, type Ending, type FinishParts, isLoss } from './finish.ts'
+import { endingAfterTurn } from './turn-ending.ts'
 
 /** A run whose sandboxes are lost this often without a finished turn ends. */
 const MAX_LOSSES = 3
@@ -33,9 +34,35 @@ export async function requeueLost(
     // It had no sandbox that could be lost.
     if (!WITH_SANDBOX.has(current.state)) return 'queued'
     const acted = await hasActed(tx, current)
-    if (!isKept(current) && acted) return undefined
+    if (await isOver(tx, current, acted)) return undefined
     return goOn(tx, parts, { run: current, loss: told, acted, at: clock().toISOString() })
   })
+}
+
+/**
+ * How a run ends that does not continue after a loss. If its last turn had ended the work, that turn decides, unless its
+ * effects are lost with the sandbox.
+ */
+export async function endingAfterLoss(
+  deps: Pick<RunDeps, 'store'>,
+  run: RunRow,
+  loss: Ending,
+): Promise<Ending> {
+  if (!isLoss(loss)) return loss
+  const turn = await deps.store.transaction(async (tx) => {
+    const last = await lastTurnOf(tx, run)
+    return last && (run.workspace.kind === 'path' || !(await hasActed(tx, run))) ? last : undefined
+  })
+  const end = turn?.end && { turnId: turn.id, ...turn.end }
+  const ending = turn && end && (await endingAfterTurn(deps, run, { turn, end }))
+  return ending ?? loss
+}
+
+/** The last turn of a run that has no other turn to work on, and that waits for none. */
+async function lastTurnOf(tx: Transaction, run: RunRow): Promise<TurnRow | undefined> {
+  if ((await tx.listTurns(run.id, ['queued', 'sent'])).length > 0) return undefined
+  const turn = await tx.lastEndedTurn(run.id)
+  return turn && (turn.final || !run.interactive) ? turn : undefined
 }
 
 type Lost = {
@@ -86,6 +113,10 @@ async function requeue(
   await transition(tx, run, { event, facts: { ...facts, waiting, holder: null } })
   return 'suspended'
 }
+
+/** Whether there is nothing to continue: no work left, or nothing to continue it from. */
+const isOver = async (tx: Transaction, run: RunRow, acted: boolean): Promise<boolean> =>
+  (acted && !isKept(run)) || (await lastTurnOf(tx, run)) !== undefined
 
 /** Whether anything of the work outlives the sandbox. */
 const isKept = ({ checkpoint, workspace }: RunRow) => checkpoint !== undefined || workspace.kind === 'path'

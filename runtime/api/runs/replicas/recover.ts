@@ -5,7 +5,7 @@ import { isStoreFault } from '../../../store/store-fault.ts'
 import type { Uploads } from '../admit/uploads.ts'
 import type { RunDeps } from '../deps.ts'
 import { type FinishParts, finishRun } from '../drive/finish.ts'
-import { requeueLost } from '../drive/requeue.ts'
+import { endingAfterLoss, requeueLost } from '../drive/requeue.ts'
 import { UNFINISHED, WAITING_FOR_PLACE } from '../run-view.ts'
 
 type Parts = FinishParts & { readonly uploads: Uploads }
@@ -61,7 +61,7 @@ function waitsOn({ uploads }: Parts, run: RunRow): boolean {
 
 /** An end that was already decided stays in force, even if the process died before it could store it. */
 async function end(deps: RunDeps, parts: Parts, run: RunRow): Promise<void> {
-  const ending = run.ending ?? { state: 'failed', ...RESTARTED }
+  const ending = run.ending ?? (await endingAfterLoss(deps, run, { state: 'failed', ...RESTARTED }))
   const events = await deps.folders?.conclude(run)
   const released = run.sandbox ? { released: RESTARTED.code } : {}
   await finishRun(deps, parts, { runId: run.id, ...present({ events }), ending, ...released })
