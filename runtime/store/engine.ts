@@ -18,6 +18,8 @@ export interface Engine {
   readonly writer: Kysely<Tables>
   /** Reads outside transactions; they see the last commit and never wait for a writer. */
   readonly reader: Kysely<Tables>
+  /** For migrations, which may take as long as they need. */
+  readonly migrator: Kysely<Tables>
   /** Acquires and renews leases, each in one statement; never waits for other work on the store. */
   readonly leases: Kysely<Tables>
   /** Milliseconds since 1970 by the clock that all processes of this store share. */

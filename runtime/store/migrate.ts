@@ -7,7 +7,7 @@ import type { Tables } from './schema.ts'
 /** Migrates the store to the newest version, atomically. If several processes start at once, one of them migrates. */
 export async function migrate(engine: Engine, migrations: readonly Migration[] = MIGRATIONS): Promise<void> {
   const newest = Math.max(...migrations.map(({ version }) => version))
-  await engine.writer.transaction().execute(async (tx) => {
+  await engine.migrator.transaction().execute(async (tx) => {
     await engine.lockSchema(tx)
     const current = await versionOf(tx)
     if (current > newest) {

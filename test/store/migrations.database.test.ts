@@ -101,3 +101,27 @@ describe.each(ENGINES)('the migration of a store on %s', (_name, open) => {
     expect(state.ended).not.toHaveProperty('summary')
   })
 })
+
+describe.skipIf(!('url' in postgres))('PostgreSQL', () => {
+  it('lets a migration take as long as it needs', async () => {
+    const url = 'url' in postgres ? await createDatabase(postgres.url) : ''
+    const engine = await openPostgres({ url }, silentLog, () => undefined)
+    onTestFinished(() => engine.close())
+    const timeouts: unknown[] = []
+    const version = Math.max(...MIGRATIONS.map((migration) => migration.version)) + 1
+    const slow = {
+      version,
+      name: 'reads its own time limit',
+      up: async (db: Engine['writer']) => {
+        timeouts.push(...(await sql`select current_setting('statement_timeout') as it`.execute(db)).rows)
+      },
+    }
+
+    await migrate(engine, [...MIGRATIONS, slow])
+    timeouts.push(
+      ...(await sql`select current_setting('statement_timeout') as it`.execute(engine.writer)).rows,
+    )
+
+    expect(timeouts).toEqual([{ it: '30min' }, { it: '8s' }])
+  })
+})

@@ -33,6 +33,16 @@ const LEASE_POOL: PoolLimits = {
   name: 'agentweaver-lease',
 }
 
+/** A migration may build an index on a large table. While it waits for a lock, other statements wait behind it. */
+const MIGRATION_POOL: PoolLimits = {
+  size: 1,
+  statementMs: 1_800_000,
+  lockMs: 15_000,
+  connectMs: 5_000,
+  answerMs: 1_860_000,
+  name: 'agentweaver-migration',
+}
+
 /** The engine for deployments of more than one process. */
 export async function openPostgres(
   place: DatabasePlace,
@@ -41,6 +51,10 @@ export async function openPostgres(
 ): Promise<Engine> {
   const db = new Kysely<Tables>({ dialect: pooledDialect(place, POOL, log), plugins: PLUGINS })
   const leases = new Kysely<Tables>({ dialect: pooledDialect(place, LEASE_POOL, log), plugins: PLUGINS })
+  const migrator = new Kysely<Tables>({
+    dialect: pooledDialect(place, MIGRATION_POOL, log),
+    plugins: PLUGINS,
+  })
   const self = randomUUID()
   const listener = listen({ place, log, self, onRemote })
   return {
@@ -48,6 +62,7 @@ export async function openPostgres(
     writer: db,
     reader: db,
     leases,
+    migrator,
     nowMs: sql<number>`cast(extract(epoch from clock_timestamp()) * 1000 as bigint)`,
     ddl: { bytes: 'bytea', position: sql`bigint generated always as identity primary key` },
     // The weakest lock that excludes other writers: foreign keys to the run may still be checked.
@@ -65,6 +80,7 @@ export async function openPostgres(
     close: async () => {
       await listener.close()
       await leases.destroy()
+      await migrator.destroy()
       await db.destroy()
     },
   }
