@@ -27,7 +27,10 @@ export class LocalProvider implements SandboxProvider {
   readonly namespace = NAMESPACE
   readonly #options: LocalProviderOptions
   readonly #standby: Promise<HostProcess>[] = []
-  readonly #live = new Set<HostProcess>()
+  readonly #starting = new Set<Promise<HostProcess>>()
+  /** Those whose folders are not removed yet, also if their processes have ended. */
+  readonly #hosts = new Set<HostProcess>()
+  readonly #dead = new WeakSet<HostProcess>()
   #closed = false
 
   constructor(options: LocalProviderOptions) {
@@ -54,10 +57,10 @@ export class LocalProvider implements SandboxProvider {
       request.signal.throwIfAborted()
       await request.onPosted(host.instanceId)
     } catch (error) {
-      await host.destroy()
+      await this.#destroy(host)
       throw error
     }
-    return bind(host, {
+    return bind(host, () => this.#destroy(host), {
       claimName: request.claimName,
       launch,
       bindMs: performance.now() - startedAt,
@@ -75,17 +78,28 @@ export class LocalProvider implements SandboxProvider {
 
   async close(): Promise<void> {
     this.#closed = true
-    await Promise.allSettled(this.#standby)
+    await Promise.allSettled(this.#starting)
     const { log } = this.#options
-    await Promise.all([...this.#live].map((host) => bestEffort(log, 'end a sandbox', () => host.destroy())))
+    const destroy = (host: HostProcess) => bestEffort(log, 'end a sandbox', () => this.#destroy(host))
+    await Promise.all([...this.#hosts].map(destroy))
   }
 
-  async #startHost(): Promise<HostProcess> {
-    const { backend } = await this.#options.selectIsolation()
-    const host = await startHostProcess({ ...this.#options, backend: backend.name })
-    this.#live.add(host)
-    void host.exited.then(() => this.#live.delete(host))
-    return host
+  #startHost(): Promise<HostProcess> {
+    const starting = this.#options.selectIsolation().then(async ({ backend }) => {
+      const host = await startHostProcess({ ...this.#options, backend: backend.name })
+      this.#hosts.add(host)
+      void host.exited.then(() => this.#dead.add(host))
+      return host
+    })
+    this.#starting.add(starting)
+    const over = () => this.#starting.delete(starting)
+    starting.then(over, over)
+    return starting
+  }
+
+  async #destroy(host: HostProcess): Promise<void> {
+    await host.destroy()
+    this.#hosts.delete(host)
   }
 
   #refill(): void {
@@ -100,7 +114,8 @@ export class LocalProvider implements SandboxProvider {
   async #take(): Promise<{ host: HostProcess; launch: 'warm' | 'cold' }> {
     for (let next = this.#standby.shift(); next; next = this.#standby.shift()) {
       const host = await next.catch(() => undefined)
-      if (host && this.#live.has(host)) return { host, launch: 'warm' }
+      if (host && !this.#dead.has(host)) return { host, launch: 'warm' }
+      if (host) await this.#destroy(host)
     }
     return { host: await this.#startHost(), launch: 'cold' }
   }
@@ -111,7 +126,7 @@ type Binding = Pick<
   'claimName' | 'launch' | 'bindMs' | 'isolation' | 'isDescribedByHost' | 'warnings'
 >
 
-function bind(host: HostProcess, binding: Binding): BoundSandbox {
+function bind(host: HostProcess, destroy: () => Promise<void>, binding: Binding): BoundSandbox {
   let released: Promise<void> | undefined
   return {
     ...binding,
@@ -127,7 +142,7 @@ function bind(host: HostProcess, binding: Binding): BoundSandbox {
     // A child of this process: no other process can take it over.
     detach: () => undefined,
     release: () => {
-      released ??= host.destroy()
+      released ??= destroy()
       return released
     },
   }
