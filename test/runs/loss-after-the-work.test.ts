@@ -36,7 +36,10 @@ async function lost({ final = false, next = false, saved = true, failed = false,
   const current = await store.readRun(id)
   if (!current) throw new Error('the run is not there')
   const deps = { store, clock: () => new Date(), redactText: (text: string) => text } as never
-  const parts = { approvals: { supersedeAll: async () => undefined }, audit: { append: async () => undefined } } as never
+  const parts = {
+    approvals: { supersedeAll: async () => undefined },
+    audit: { append: async () => undefined },
+  } as never
   const loss = { code: 'sandbox_lost', message: 'the pod was deleted' } as const
   return {
     state: await requeueLost(deps, parts, { run: current, loss }),
