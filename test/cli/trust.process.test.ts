@@ -66,7 +66,7 @@ const DIFFERENCE = [
   '+network_enabled: true',
   'Changes for runs:',
   '  shell_enabled: false → true',
-  'Not granted: network_enabled: the deployment has the network off',
+  'Not granted: network_enabled: the deployment has the network off; its operator can turn it on with network_enabled: true in AGENTWEAVER_CEILING_FILE',
 ]
 
 describe('trust', () => {
