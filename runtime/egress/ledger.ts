@@ -86,7 +86,7 @@ export class Ledger {
   close(): void {
     const { runId, generation, report } = this.#options
     for (const repeated of this.#refusals.values()) if (repeated.count > 0) this.#reportRefusal(repeated)
-    const hosts = [...this.#hosts.values()]
+    const hosts = [...this.#hosts.values()].sort((a, b) => (a.host < b.host ? -1 : 1))
     if (hosts.length === 0) return
     report({ type: 'summary', runId, generation, data: { hosts, omitted: this.#omitted } })
   }

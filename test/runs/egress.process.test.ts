@@ -62,7 +62,7 @@ it('gives the commands of a run the listed hosts, and shows what was refused', a
     { host: 'evil.agentweaver-test.com', rule: 'not-listed' },
   ])
   expect(dataOf(events, 'egress.summary')).toMatchObject([
-    { hosts: [{ host: HOST, connections: 1 }, { denied: 1 }] },
+    { hosts: [{ denied: 1 }, { host: HOST, connections: 1 }] },
   ])
   expect(events.at(-1)?.event.type).toBe('done')
   expect(dataOf(events, 'sandbox.warning').map(({ category }) => category)).not.toContain(

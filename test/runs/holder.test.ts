@@ -41,7 +41,7 @@ async function aProcess(store: Store, ttlMs = 60_000) {
 it('leaves the runs of a process that lives to it', async () => {
   const store = await aStore()
   const [one, two] = [await aProcess(store), await aProcess(store)]
-  await givenRun(store, { holder: one.holder.id })
+  await givenRun(store, { state: 'starting', holder: one.holder.id })
 
   await two.look()
 
@@ -51,7 +51,10 @@ it('leaves the runs of a process that lives to it', async () => {
 it('takes over runs without an owner, and the runs of a process that released its lease', async () => {
   const store = await aStore()
   const [one, two] = [await aProcess(store), await aProcess(store)]
-  const ids = [await givenRun(store, { holder: one.holder.id }), await givenRun(store)]
+  const ids = [
+    await givenRun(store, { state: 'starting', holder: one.holder.id }),
+    await givenRun(store, { state: 'starting' }),
+  ]
   await one.holder.release(store)
 
   await two.look()
@@ -62,7 +65,7 @@ it('takes over runs without an owner, and the runs of a process that released it
 
 it('gives an abandoned run to one of many that look at the same moment', async () => {
   const store = await aStore()
-  const id = await givenRun(store, { holder: 'a process that was killed' })
+  const id = await givenRun(store, { state: 'starting', holder: 'a process that was killed' })
   const processes = await Promise.all(Array.from({ length: 4 }, () => aProcess(store)))
 
   await Promise.all(processes.map(({ look }) => look()))
@@ -84,9 +87,9 @@ it('takes over neither a run that has ended nor one that waits for its upload', 
 it('lets only the current owner of a run write its state', async () => {
   const store = await aStore()
   const [one, two] = [await aProcess(store), await aProcess(store)]
-  const id = await givenRun(store, { holder: one.holder.id })
+  const id = await givenRun(store, { state: 'starting', holder: one.holder.id })
   const held = { id, holder: one.holder.id }
-  await whileHeld(store, held, (tx) => tx.changeRunState(id, { from: 'queued', to: 'running' }))
+  await whileHeld(store, held, (tx) => tx.changeRunState(id, { from: 'starting', to: 'running' }))
   await one.holder.release(store)
   await two.look()
 
@@ -114,7 +117,7 @@ it('keeps its id while it can renew its lease, and takes a new id after a failed
   const ttlMs = 60_000
   const one = await aProcess(flaky, ttlMs)
   const first = one.holder.id
-  const id = await givenRun(store, { holder: first })
+  const id = await givenRun(store, { state: 'starting', holder: first })
   for (let renewed = 0; renewed < 10; renewed++) {
     const before = asked.length
     await vi.advanceTimersByTimeAsync(ttlMs / 4)

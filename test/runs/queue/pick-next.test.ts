@@ -31,11 +31,14 @@ async function aQueue(limits: Partial<RunLimits> = {}) {
     holder: { id: 'me' },
   } as unknown as RunDeps
   const pick = () => pickNext(deps, LANES)
+  let queued = 0
   return {
     store,
     deps,
     pick,
-    queue: (owner: string, over: Partial<NewRun> = {}) => givenRun(store, { owner, ...over }),
+    // Ids increase with time, as those of the product: runs that are queued in one millisecond are picked by id.
+    queue: (owner: string, over: Partial<NewRun> = {}) =>
+      givenRun(store, { id: `run_${String(queued++).padStart(32, '0')}`, owner, ...over }),
     /** Owners of all runs that can start, in their order. */
     async order() {
       const owners: string[] = []
