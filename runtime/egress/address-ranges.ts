@@ -3,7 +3,7 @@
  * clouds. Of IPv6, only global unicast (2000::/3) and embeddings of public IPv4 addresses are public.
  */
 
-/** Never reached, whatever an entry says: metadata services, and addresses that are no single host. */
+/** Never reached, even if an entry allows them: metadata services, and addresses that are not of a single host. */
 export const NEVER = [
   ...['0.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '240.0.0.0/4'],
   // Metadata and platform services: Azure, Alibaba, Oracle, AWS, Google.

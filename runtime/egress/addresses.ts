@@ -9,7 +9,7 @@ export interface AddressRange {
   readonly bits: number
 }
 
-/** Parses an address. Undefined if it is none, or has a zone. */
+/** Parses an address. Undefined if the text is not an address, or has a zone. */
 export function addressBytes(text: string): AddressBytes | undefined {
   if (isIPv4(text)) return Uint8Array.from(text.split('.'), Number)
   return isIPv6(text) && !text.includes('%') ? bytesOfIPv6(text) : undefined
@@ -50,7 +50,7 @@ export function parseRange(text: string): AddressRange | undefined {
 const trailingBits = (bytes: AddressBytes, bits: number) =>
   bytes.some((byte, index) => (byte & ~maskOf(bits - index * 8) & 0xff) !== 0)
 
-/** The mask of one byte of which `bits` belong to the prefix. */
+/** The mask of a byte whose first `bits` bits belong to the prefix. */
 const maskOf = (bits: number) => (bits >= 8 ? 0xff : bits <= 0 ? 0 : (0xff << (8 - bits)) & 0xff)
 
 export function isInRange(address: AddressBytes, { bytes, bits }: AddressRange): boolean {

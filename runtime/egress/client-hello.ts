@@ -66,7 +66,7 @@ function messageLength(message: Buffer): number | undefined {
   return message.length < MESSAGE_HEADER ? undefined : MESSAGE_HEADER + message.readUIntBE(1, 3)
 }
 
-/** Returns the content of a handshake record, `more`, or what is wrong. */
+/** Returns the content of a handshake record, `more`, or the problem. */
 function readRecord(bytes: Buffer, at: number): Buffer | string {
   const [type = HANDSHAKE, version = TLS_MAJOR] = bytes.subarray(at, at + 2)
   if (type !== HANDSHAKE) return 'a record is no handshake record'

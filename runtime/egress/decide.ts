@@ -10,9 +10,9 @@ export interface Question extends Target {
 
 export interface Refusal {
   readonly rule: EgressRule
-  /** What is wrong, without the host and port. */
+  /** The problem, without the host and port. */
   readonly reason: string
-  /** What a person can do, with the narrowest rule that would allow it. */
+  /** The remedy for a person: the narrowest rule that would allow the connection. */
   readonly remedy: string
 }
 

@@ -19,7 +19,7 @@ export interface EndpointOptions extends Dialler {
   readonly hasRoom: () => boolean
 }
 
-/** Where one caller reaches the proxy: a Unix socket that speaks the HTTP of proxies. */
+/** The proxy's Unix socket for one caller. It speaks HTTP as proxies do. */
 export class Endpoint {
   readonly #options: EndpointOptions
   readonly #server: Server
@@ -199,7 +199,7 @@ function isSameTarget(host: string, { host: { name }, port }: Target): boolean {
   return parsed.ok && parsed.target.host.name === name && parsed.target.port === port
 }
 
-/** Answers a client that gets no connection, in a form that clients print and models can act on. */
+/** Sends the refusal in a form that clients print and models can act on. */
 function answer(client: Socket, status: number, sentence: string): void {
   const body = `${sentence}\n`
   client.end(

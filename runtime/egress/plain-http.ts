@@ -38,7 +38,7 @@ const refusal = (rule: Refusal['rule'], reason: string, remedy = FIX_REQUEST): R
   remedy,
 })
 
-/** Serves requests without TLS. Each is judged, and gets a connection of its own to a checked address. */
+/** Serves requests without TLS. Each is checked, and gets a separate connection to a checked address. */
 export class PlainHttp {
   readonly #options: PlainHttpOptions
   readonly #inner: Server
@@ -158,7 +158,7 @@ function requestFault(request: IncomingMessage, target: Target): Refusal | undef
 
 const bodyLength = (request: IncomingMessage) => request.headers['content-length'] ?? '0'
 
-/** Sends the request on. Node frames it anew, so that both sides agree on where it ends. */
+/** Sends the request on. Node frames it again, so that both sides agree on its end. */
 function forward({ request, response, path }: Asked, socket: Socket, idleMs: number): void {
   const sent = httpRequest({
     // Without an agent: an agent would look the host up and connect by itself.

@@ -23,7 +23,7 @@ export type SpliceFault = { readonly rule: EgressRule; readonly reason: string }
 /** A fatal TLS alert `access_denied`, which clients report in words. */
 const ACCESS_DENIED = Buffer.from([21, 3, 3, 0, 2, 2, 49])
 
-/** Collects the first byte of a client after CONNECT, and tells whether it begins a TLS connection. */
+/** Collects the first byte of a client after CONNECT, and returns whether it begins a TLS connection. */
 export async function firstBytes(client: Socket, head: Buffer, ms: number) {
   const first = await collect(client, {
     before: head,

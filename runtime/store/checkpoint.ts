@@ -5,11 +5,11 @@ import type { Origin } from './columns.ts'
 export interface Checkpoint {
   /** The last event of the run that the checkpoint includes. */
   readonly sequence: number
-  /** The turn in the middle of which the session was saved. */
+  /** The turn during which the session was saved. */
   readonly turnId?: string
   /** The calls that waited then. */
   readonly carriedCalls?: readonly string[]
-  /** The calls that were open then, if their decisions were sent afterwards. What they did is not saved. */
+  /** The calls that were open then, if their decisions were sent afterwards. Their effects are not saved. */
   readonly openCalls?: readonly string[]
 }
 
@@ -60,7 +60,7 @@ export interface CheckpointStore {
   ): Promise<AsyncIterable<Uint8Array>>
   readCheckpoint(runId: string): Promise<StoredCheckpoint | undefined>
   /**
-   * Deletes what is no longer needed, at most `limit` of each kind: contents a day after their last use, checkpoints and
+   * Deletes unused data, at most `limit` of each kind: contents a day after their last use, checkpoints and
    * uploads of runs that ended before `endedBefore`, and idempotency keys after a day. Returns how many were deleted.
    */
   sweep(given: { readonly endedBefore: string; readonly now: Date; readonly limit: number }): Promise<number>

@@ -6,7 +6,7 @@ export const QUEUED_STATES = ['queued', 'pending_capacity'] as const satisfies R
 
 /**
  * A separate line of the queue. Each kind of sandbox has one, because each kind has its own pool in a cluster. The runs of
- * a service that a command started have lines of their own, because no other service may start them.
+ * a service that a command started have separate lines, because no other service may start them.
  */
 export type Lane = SandboxKind | `${SandboxKind}/temporary`
 
@@ -49,7 +49,7 @@ export interface UnderWayQuery {
   readonly holder?: string
 }
 
-/** What is known about the waiting runs of one lane. */
+/** The waiting runs of one lane. */
 export interface QueueView {
   /** Position of each run that waits. The next run has 1. */
   readonly positions: ReadonlyMap<string, number>
@@ -59,7 +59,7 @@ export interface QueueView {
   readonly nowMs: number
 }
 
-/** What a transaction does with the queue. The queue itself follows the states of the runs. */
+/** Changes of the queue in a transaction. The queue follows the states of the runs. */
 export interface QueueTransaction {
   /** Locks a run like `readRun`, but returns false if another transaction has locked it, or if there is no such run. */
   lockRunIfFree(id: string): Promise<boolean>

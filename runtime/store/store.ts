@@ -102,7 +102,7 @@ export type NewRun = Omit<
   | 'agentSpec'
 > & {
   readonly agentSpec: unknown
-  /** What a run that begins from the checkpoint of another run may have seen there. */
+  /** What the source of a run has read, for a run that begins from a checkpoint. */
   readonly touched?: RunTouched
 }
 export type RunChange = Partial<

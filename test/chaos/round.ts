@@ -86,7 +86,7 @@ const isFinal = (state: string | undefined): boolean =>
 
 const hasSettled = (person: Person): boolean => isFinal(person.last()?.state) || person.isLeftWaiting()
 
-/** The runs that have not ended, before anybody ends them. */
+/** The runs that have not ended, before the people end them. */
 async function openRuns(world: World, people: readonly Person[]): Promise<CollectParts['open']> {
   const open: [string, OpenRun][] = []
   for (const person of people) {
@@ -121,7 +121,7 @@ async function stopServices(world: World): Promise<void> {
   }
 }
 
-/** Waits for a condition; what is missing at the deadline is for the audit. */
+/** Waits for a condition; the audit reports a condition that does not hold at the deadline. */
 async function until(condition: () => boolean, withinMs: number): Promise<void> {
   for (const end = performance.now() + withinMs; !condition() && performance.now() < end; )
     await delay(POLL_MS)

@@ -46,7 +46,7 @@ export async function servers() {
   return { tls: portOf(tls), http: portOf(http), names, requests }
 }
 
-/** A server that answers each connection with `bytes` and records what it gets. */
+/** A server that answers each connection with `bytes` and records its input. */
 export async function rawServer(bytes: Buffer) {
   const got: Buffer[] = []
   const server = await listening(
@@ -107,7 +107,7 @@ export async function proxyRig({ ports, entry, limits, resolve }: RigOptions) {
   return { proxy, apply, generation, reports, denied, folder, socketPath: join(folder, 'socket') }
 }
 
-/** Collects what a socket receives until it closes. */
+/** Collects the input of a socket until it closes. */
 export function received(socket: Socket) {
   const chunks: Buffer[] = []
   socket.on('data', (chunk) => chunks.push(chunk))
@@ -116,7 +116,7 @@ export function received(socket: Socket) {
   return { closed, text: () => Buffer.concat(chunks).toString('latin1') }
 }
 
-/** Sends bytes to the proxy, and returns everything it answers until it closes the connection. */
+/** Sends bytes to the proxy, and returns its response up to the end of the connection. */
 export async function exchange(socketPath: string, ...bytes: (string | Uint8Array)[]): Promise<string> {
   const socket = connect(socketPath)
   const { closed } = received(socket)

@@ -147,7 +147,7 @@ describe.skipIf(reason !== undefined)(`a run on PostgreSQL${reason ? ` (skipped:
 
 const canMount = spawnSync('unshare', ['--mount', 'true']).status === 0
 
-/** A store on a file system of its own, which the test fills. */
+/** A store on a separate file system, which the test fills. */
 async function aFillableStore() {
   const disk = mkdtempSync(join(tmpdir(), 'aw-disk-'))
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=32m', 'tmpfs', disk])

@@ -90,7 +90,7 @@ async function givenLongRun(store: Store, turns: number): Promise<string> {
   return runId
 }
 
-/** What it costs to take over the run, to find its sandbox lost, and to launch it again. */
+/** The cost of taking over the run, to find its sandbox lost, and to launch it again. */
 async function costsOf(turns: number) {
   const { store, counter, keys, audit } = await aCountingStore()
   const id = await givenLongRun(store, turns)

@@ -127,12 +127,15 @@ if ('unavailable' in offer) {
 
       await store.close()
 
-      const [row] = await query(
-        location,
-        `select count(*) as count from pg_stat_activity
-         where application_name like 'agentweaver%' and datname = current_database()`,
-      )
-      expect(Number(row?.['count'])).toBe(0)
+      // The server ends a backend a moment after its client has left.
+      await until('no connection is left', async () => {
+        const [row] = await query(
+          location,
+          `select count(*) as count from pg_stat_activity
+           where application_name like 'agentweaver%' and datname = current_database()`,
+        )
+        return Number(row?.['count']) === 0
+      })
     })
 
     it('fails to open without a server, and keeps no handle that blocks process exit', async () => {

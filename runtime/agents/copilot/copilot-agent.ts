@@ -74,7 +74,7 @@ class CopilotAgent implements AgentSession {
     this.#suspended = meta?.turn && calls && { turn: meta.turn, calls }
   }
 
-  /** Without events, the session was exported before its first turn and is created anew. */
+  /** Without events, the session was exported before its first turn and is created again. */
   #restore(files: SessionFiles): SessionFiles {
     const stored = files.get(EVENTS)
     if (!stored) return new Map()
@@ -89,7 +89,7 @@ class CopilotAgent implements AgentSession {
 
   /**
    * Starts the runtime and opens a new session, or resumes the one in the session files. A session without events is
-   * created anew: the runtime writes its other files first, and may have been killed in between. A session keeps its
+   * created again: the runtime writes its other files first, and may have been killed in between. A session keeps its
    * credential, so it is reopened if the credential was replaced.
    */
   async open(): Promise<CopilotSession> {

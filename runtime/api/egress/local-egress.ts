@@ -71,7 +71,7 @@ export class LocalEgress {
     if (!run?.settings.network_enabled) return []
     const destinations = [...this.#destinations[kind]]
     this.#open.set(keyOf(runId, generation), { runId, generation, phase: 'work', socketPath, destinations })
-    // A sandbox without a proxy has no network. Its commands are told so.
+    // A sandbox without a proxy has no network. Its commands print the reason.
     await bestEffort(this.#options.log, 'open the network of a sandbox', () => this.#apply())
     return this.#loosened[kind]
   }

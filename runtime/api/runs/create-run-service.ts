@@ -115,7 +115,7 @@ export function createRunService(given: RunServiceDeps): RunService {
   }
 }
 
-/** The runs of the queue start, and runs that nobody drives are looked after. */
+/** Starts the queued runs and the sweeps of runs without a driver. */
 function startSweeps(deps: RunDeps, parts: FinishParts, queue: Dispatcher) {
   queue.wake()
   const lasting = deps.isTemporary ? [] : [watchSuspendedRuns(deps, parts), sweepStored(deps)]

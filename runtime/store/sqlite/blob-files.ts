@@ -5,7 +5,7 @@ import type { BlobStore } from '../blob-store.ts'
 
 const READ_BYTES = 1_048_576
 
-/** One file per blob, in a folder that only this account can read. An id becomes a file name, so it must be one of ours. */
+/** One file per blob, in a folder that only this account can read. An id becomes a file name, so its form is checked. */
 export function blobFiles(folder: string): BlobStore {
   const placeOf = (id: string) => {
     if (!/^[0-9a-f-]{36}$/.test(id)) throw new TypeError(`${id} is not the id of a blob`)

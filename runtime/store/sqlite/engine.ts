@@ -10,8 +10,8 @@ import { sqliteDialect } from './dialect.ts'
 /** Covers the moments in which a reader must wait: recovery after a crash, and the last writer's leaving. */
 const READ_TIMEOUT_MS = 5_000
 /**
- * How long a transaction waits if another process keeps the store locked. A backup takes the lock for less. Requests that
- * wait longer are better told to try again.
+ * How long a transaction waits if another process keeps the store locked. A backup takes the lock for less. Longer waits
+ * are worse for callers than an error that asks to try again.
  */
 const LOCK_DEADLINE_MS = 5_000
 

@@ -88,7 +88,7 @@ export async function copyCheckpoint(
     ...(parts.includes('session') && present({ session })),
     ...(parts.includes('workspace') && present({ workspace })),
   }
-  // Which contents are those of the files is in the manifest, so a copy with the files keeps all of them.
+  // Only the manifest says which contents belong to the files, so a copy with the files keeps all contents.
   const needed = parts.includes('workspace') ? contents : [session].filter((sha256) => sha256 !== undefined)
   await commitCheckpoint(scope, to, { ...copy, contents: needed })
 }

@@ -215,7 +215,7 @@ async function markOlder(scope: Scope, { olderThanMs, limit, owner }: Older): Pr
       'in',
       old.map(({ id }) => id),
     )
-    // A checkpoint that was committed meanwhile touched its contents.
+    // A checkpoint that was committed since then touched its contents.
     .where('state', '=', 'complete')
     .where('touched_ms', '<', ago(engine, olderThanMs))
     .execute()

@@ -6,7 +6,7 @@ import { checkLeftovers } from './leftovers.ts'
 import { checkStreams } from './streams.ts'
 import { checkTrail } from './trail.ts'
 
-/** Judges a round by what was seen from outside. */
+/** Checks a round from outside, against the facts that its people and readers recorded. */
 export const auditRound = (facts: RoundFacts): Finding[] => [
   ...checkStarts(facts),
   ...facts.runs.flatMap((run) => [

@@ -13,13 +13,13 @@ export type Finding = {
 
 export type ApprovalFact = { readonly requestId: string; readonly callId: string; readonly state: string }
 
-/** What was seen of one run from outside, when the round was over. */
+/** The outside view of one run at the end of the round. */
 export type RunFacts = {
   readonly id: string
   readonly index: number
   readonly shape: string
   readonly script: Script
-  /** Nobody was to decide. */
+  /** No person of the round decides. */
   readonly isLeft: boolean
   readonly hasCancelled: boolean
   /** When the round was over, before runs that were left waiting were cancelled. */

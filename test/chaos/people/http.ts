@@ -57,7 +57,7 @@ export function createHttp(apiKey: string) {
         return undefined
       }
     },
-    /** The body of an event stream; undefined if there is none. */
+    /** The body of an event stream; undefined without a body. */
     async stream(
       replica: Replica,
       path: string,

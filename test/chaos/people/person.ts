@@ -143,7 +143,7 @@ export function startPerson({ world, http, plan, onEvent, signal }: PersonOption
     decisions.push({ requestId, outcome, key, status: answer?.status })
   }
 
-  /** Requests that wait, from the events: each is decided once, whatever the state of the run says. */
+  /** Requests that wait, from the events: each is decided once, in any state of the run. */
   async function decideAll(): Promise<void> {
     const open = events.flatMap(({ event }) => {
       if (event.type === 'agent.question_asked') return [decide(event.data.requestId, true, 'tool')]
@@ -154,7 +154,7 @@ export function startPerson({ world, http, plan, onEvent, signal }: PersonOption
     await Promise.all(open)
   }
 
-  /** The next turn under a key of its own. A turn whose end was lost is not sent again. */
+  /** The next turn, with a new key. A turn with a lost end is not sent again. */
   async function nextTurn(): Promise<void> {
     const count = turns.size + 1
     const isLast = count >= script.turns.length - 1
@@ -244,7 +244,7 @@ export function startPerson({ world, http, plan, onEvent, signal }: PersonOption
     finished,
     hasCancelled: () => hasCancelled,
     last: () => last,
-    /** The run waits for a decision that nobody is to make. */
+    /** The run waits for a decision that no person of the round makes. */
     isLeftWaiting: () =>
       plan.isLeft &&
       !isBusy &&

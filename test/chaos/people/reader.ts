@@ -5,7 +5,7 @@ import { createRandom } from '../plan/random.ts'
 import type { Replica } from '../world/replica.ts'
 import type { Http } from './http.ts'
 
-/** One connection of a reader: where it asked to begin, and what came, unchanged. */
+/** One connection of a reader: its requested beginning, and the unchanged text that it received. */
 export type Connection = {
   readonly replica: string
   readonly after: number

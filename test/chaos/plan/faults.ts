@@ -7,7 +7,7 @@ export type ProcessKind = 'api' | 'agent-host' | 'runner' | 'command'
 
 export type Trigger =
   | { readonly kind: 'time'; readonly afterMs: number }
-  /** After the n-th event of this type in the round, whatever its run. */
+  /** After the n-th event of this type in the round, of any run. */
   | { readonly kind: 'step'; readonly type: RunEventType; readonly nth: number; readonly delayMs: number }
 
 export type Action =

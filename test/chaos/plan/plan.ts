@@ -34,7 +34,7 @@ export type RunPlan = {
   /** A person suspends the run when it waits. */
   readonly isSuspendedByPerson: boolean
   readonly cancelAfterMs?: number
-  /** Nobody decides: the run waits at the end of the round. */
+  /** No person decides: the run waits at the end of the round. */
   readonly isLeft: boolean
   readonly readers: readonly ReaderPlan[]
   readonly seed: number

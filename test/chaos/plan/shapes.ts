@@ -15,7 +15,7 @@ export type Script = {
 
 const MARKS_FOLDER = 'marks'
 
-/** A mark in a folder or in the output of a command: the name of the command, and what is unique about the execution. */
+/** A mark in a folder or in the output of a command: the name of the command, and a unique id of the execution. */
 export const MARK = /\bmarks\/([a-z0-9]+)\.([A-Za-z0-9]{10})\b/g
 
 const markCommand = (name: string) => `mkdir -p ${MARKS_FOLDER} && mktemp ${MARKS_FOLDER}/${name}.XXXXXXXXXX`

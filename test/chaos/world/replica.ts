@@ -11,7 +11,7 @@ export type ReplicaOptions = {
   readonly env: Readonly<Record<string, string>>
   /** Arguments of Node before the program. */
   readonly nodeArguments?: readonly string[]
-  /** Called if the process ends without having been told to. */
+  /** Called if the process ends by itself. */
   readonly onUnasked: (how: string) => void
 }
 

@@ -34,7 +34,7 @@ type Site = {
   readonly stack: AsyncDisposableStack
 }
 
-/** The parts of the product of one round, in a folder of its own. */
+/** The parts of the product of one round, in a separate folder. */
 export async function startWorld(ground: Ground, plan: RoundPlan) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-chaos-'))
   const at = (name: string) => join(folder, name)

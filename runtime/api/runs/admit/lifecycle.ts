@@ -204,8 +204,8 @@ export class Lifecycle {
   }
 
   /**
-   * Stores an end that the driver could not store in time. If the store cannot be used, the caller is told so, and not that
-   * the run goes on.
+   * Stores an end that the driver could not store in time. If the store cannot be used, the caller gets an
+   * error, because the stored state would say that the run goes on.
    */
   async #keepEnding(id: string, ending: Ending): Promise<void> {
     await this.#parts.deps.store.transaction(async (tx) => {

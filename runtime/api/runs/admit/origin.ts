@@ -65,7 +65,7 @@ export const originOf = (run: RunRow, parts: readonly CheckpointPart[]): RunOrig
 
 /**
  * A run that begins from another one has at most the settings of that run. Its budgets and whether it must report an
- * outcome belong to the task: the request may settle them anew, within the settings of today.
+ * outcome belong to the task: the request may set them again, within the current settings.
  */
 export function settingsOfOrigin(
   { run: { settings } }: Origin,
@@ -119,7 +119,7 @@ export async function firstPrompt(
   return changes.length === 0 ? task : [...changes, 'The request:', '', task].join('\n')
 }
 
-/** What a conversation that was saved in the middle of a turn leaves open. */
+/** Lists the calls that a conversation saved during a turn leaves open. */
 async function openTurn(tx: Transaction, { id, checkpoint }: RunRow): Promise<string[]> {
   if (checkpoint?.turnId === undefined) return []
   const tools: string[] = []

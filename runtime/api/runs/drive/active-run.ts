@@ -155,7 +155,7 @@ export class ActiveRun {
     return this.#abandoned.signal.aborted
   }
 
-  /** The store has the run without its sandbox and this driver; what is left is to give the sandbox back. */
+  /** The store has the run without its sandbox and this driver, so only the sandbox remains to be released. */
   get hasLeft(): boolean {
     return this.#hasLeft
   }
@@ -210,7 +210,7 @@ export class ActiveRun {
       await suspend(this.#deps, this.run, serving.client)
     } catch (error) {
       this.#suspending = undefined
-      // The sandbox has not got the decisions and turns that came meanwhile.
+      // Decisions and turns that came during the save did not reach the sandbox.
       await this.#hearOthers()
       throw error
     }

@@ -3,8 +3,8 @@ import type { RunRow } from '../../../store/store.ts'
 type Lost = Pick<RunRow, 'id' | 'kind' | 'workspace' | 'checkpointAt' | 'sandbox'>
 
 /**
- * Tells the owner what is left of a run whose sandbox is gone: the last checkpoint, the place of the files, and how to
- * start again.
+ * Text for the owner of a run whose sandbox is gone: the last checkpoint, where the files are, and how to start
+ * again.
  */
 export function lossWords(run: Lost): string {
   const again = run.kind === 'agent' ? 'Start the run again to go on.' : 'Create a new sandbox to go on.'

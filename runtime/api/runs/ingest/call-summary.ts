@@ -5,7 +5,7 @@ import type { CallSummary } from '../../../store/call-row.ts'
 const MAX_REQUEST = 300
 const MAX_RESULT = 600
 
-/** What is kept of a call that has ended: enough to tell the next sandbox about it. */
+/** The stored summary of a call that has ended, for the preface of the next sandbox. */
 export const summaryOf = (request: unknown, result?: string): CallSummary => ({
   request: cut(JSON.stringify(request) ?? '', MAX_REQUEST),
   ...present({ result: result === undefined ? undefined : cut(result, MAX_RESULT) }),

@@ -228,7 +228,7 @@ export class BatchCommitter {
     if (decision.outcome === 'release') this.#governance.observe({ tool: call.tool, arguments: call.request })
   }
 
-  /** Answers a call that waited when the last sandbox was given back: with its decision, or with `pending`. */
+  /** Sends the decision, or `pending`, for a call that waited when the last sandbox was released. */
   async #onCarriedCall(work: Work, call: EventData<'tool.call'>, known: CallRow): Promise<void> {
     const { tx, run, committed, carried } = work
     const approvals = await tx.listApprovals(run.id)

@@ -45,7 +45,7 @@ export async function attach(
   return { sandbox, claim, generation: run.generation, client: clientFor(deps, run, sandbox) }
 }
 
-/** Cleans up the claim of the run's current generation, in whatever state it is. */
+/** Cleans up the claim of the run's current generation, in any state. */
 export async function discardClaim(deps: RunDeps, run: RunRow): Promise<void> {
   const { store, provider, log } = deps
   const claim = await claimOf(deps, run)

@@ -193,7 +193,7 @@ async function recordBound(
   let attempts = 0
   return whileHeld(store, run, async (tx, current) => {
     attempts += 1
-    // Whoever ended the run may not have reached this driver yet.
+    // The process that ended the run may not have informed this driver yet.
     if (current.ending !== undefined) throw new SandboxError('run_ended', `run ${run.id} is to end`)
     const turn = await firstTurn(tx, run, preface)
     // An earlier attempt was committed, and its answer was lost.
