@@ -6,15 +6,29 @@ import type { Ending } from '../../runtime/api/runs/drive/finish.ts'
 import { endingAfterLoss, requeueLost } from '../../runtime/api/runs/drive/requeue.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { openStore } from '../../runtime/store/open-store.ts'
-import type { NewRun } from '../../runtime/store/store.ts'
+import type { NewRun, Store } from '../../runtime/store/store.ts'
 import { aCall, anEvent, givenRun } from '../store/rows.ts'
 
 const LOSS: Ending = { state: 'failed', code: 'sandbox_lost', message: 'the pod was deleted' }
 
-type Given = Partial<NewRun> & { final?: boolean; next?: boolean; saved?: boolean; failed?: boolean }
+type Given = Partial<NewRun> & {
+  final?: boolean
+  next?: boolean
+  saved?: boolean
+  failed?: boolean
+  /** The answer to the first commit is lost, so the transaction is tried again. */
+  repeated?: boolean
+}
 
 /** A run whose sandbox is lost after a turn that made one call and reported success. */
-async function lost({ final = false, next = false, saved = true, failed = false, ...run }: Given = {}) {
+async function lost({
+  final = false,
+  next = false,
+  saved = true,
+  failed = false,
+  repeated,
+  ...run
+}: Given = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-loss-'))
   const store = await openStore({ kind: 'sqlite', file: join(folder, 'store.db') }, { log: silentLog })
   onTestFinished(async () => {
@@ -35,7 +49,12 @@ async function lost({ final = false, next = false, saved = true, failed = false,
   })
   const current = await store.readRun(id)
   if (!current) throw new Error('the run is not there')
-  const deps = { store, clock: () => new Date(), redactText: (text: string) => text } as never
+  const twice: Store['transaction'] = async (work) => {
+    await store.transaction(work)
+    return store.transaction(work)
+  }
+  const of = repeated ? { ...store, transaction: twice } : store
+  const deps = { store: of, clock: () => new Date(), redactText: (text: string) => text } as never
   const parts = {
     approvals: { supersedeAll: async () => undefined },
     audit: { append: async () => undefined },
@@ -66,4 +85,8 @@ it('ends with the loss if the effects of its last turn are lost too', async () =
 it('continues if there is more to do, or may be', async () => {
   expect(await lost({ next: true })).toMatchObject({ state: 'queued' })
   expect(await lost({ interactive: true })).toMatchObject({ state: 'queued' })
+})
+
+it('is queued once if the answer to the commit was lost', async () => {
+  expect(await lost({ next: true, repeated: true })).toMatchObject({ state: 'queued' })
 })

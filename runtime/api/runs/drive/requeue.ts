@@ -2,7 +2,7 @@ import type { ErrorCode } from '../../../../contracts/errors.ts'
 import type { CallRow } from '../../../store/call-row.ts'
 import type { RunChange, RunRow, Transaction, TurnRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
-import { whileHeld } from '../held-run.ts'
+import { requireHeld } from '../held-run.ts'
 import { transition } from '../machine/transition.ts'
 import { closeOpen, type Ending, type FinishParts, isLoss } from './finish.ts'
 import { endingAfterTurn } from './turn-ending.ts'
@@ -27,9 +27,12 @@ export async function requeueLost(
   const { store, clock, redactText } = deps
   const told = { code: loss.code, message: redactText(loss.message) }
   let attempts = 0
-  return whileHeld(store, run, async (tx, current) => {
+  return store.transaction(async (tx) => {
     attempts += 1
-    if (attempts > 1 && isRequeued(current.state)) return current.state
+    const found = await tx.readRun(run.id)
+    // An earlier attempt was committed, and its answer was lost. A run in the queue has no driver.
+    if (attempts > 1 && found && isRequeued(found.state)) return found.state
+    const current = requireHeld(run, found)
     if (!canGoOn(current, loss)) return undefined
     // It had no sandbox that could be lost.
     if (!WITH_SANDBOX.has(current.state)) return 'queued'
