@@ -4,8 +4,11 @@ import { FILE_LIMITS } from './limits.ts'
 export const MANIFEST_LIMITS = {
   /** One line of a manifest: a path and a link target of `FILE_LIMITS.maxPathBytes`, six characters for a byte. */
   maxLineBytes: 65_536,
-  /** A manifest above this size is refused. 200,000 files with paths of 200 characters have 60 MB. */
-  maxBytes: 100_663_296,
+  /**
+   * A manifest above this size is refused, and the workspace is saved as one archive. About 100,000 files with paths of 200
+   * characters. The API needs about ten times this size in memory for a moment.
+   */
+  maxBytes: 33_554_432,
   /** Contents in one request for a pack. */
   maxPackContents: 4096,
 } as const

@@ -37,7 +37,9 @@ function watchAnswer(upstream: Socket): void {
     const isComplete = start.includes('\r\n\r\n') || start.length > MAX_HEADER
     if (!isComplete && (start.length < 12 || REFUSED.test(start))) return
     upstream.off('data', look)
-    const sentence = REFUSED.test(start) ? REASON.exec(start)?.[1] : undefined
+    // The body is the server's, and may look like a header of the proxy.
+    const [head = ''] = start.split('\r\n\r\n', 1)
+    const sentence = REFUSED.test(head) ? REASON.exec(`${head}\r\n`)?.[1] : undefined
     if (sentence !== undefined) say(sentence)
   }
   upstream.on('data', look)

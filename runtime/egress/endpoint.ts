@@ -29,7 +29,7 @@ export class Endpoint {
   constructor(options: EndpointOptions) {
     const { limits } = options
     this.#options = options
-    this.#plain = new PlainHttp(options)
+    this.#plain = new PlainHttp({ ...options, overload: () => this.#overload() })
     this.#server = createServer({
       maxHeaderSize: limits.headerBytes,
       headersTimeout: limits.headerMs,
@@ -70,6 +70,8 @@ export class Endpoint {
 
   #track(socket: Socket): void {
     this.#sockets.add(socket)
+    // Without a listener, one client that leaves at the wrong moment would end the proxy of all runs.
+    socket.on('error', () => socket.destroy())
     socket.once('close', () => this.#sockets.delete(socket))
   }
 
@@ -81,7 +83,6 @@ export class Endpoint {
 
   async #onConnect(request: IncomingMessage, client: Socket, head: Buffer): Promise<void> {
     const { caller, limits } = this.#options
-    client.on('error', () => client.destroy())
     const parsed = targetOfConnect(request)
     if (!parsed.ok) {
       const shown = { ...malformed(parsed.reason), host: shownHost(request.url), port: 0 }
@@ -108,9 +109,9 @@ export class Endpoint {
     dialled.socket.setTimeout(limits.idleMs, () => dialled.socket.destroy())
     // The state may have changed since, or the client may be gone.
     const late = this.#refusalOf(question)
-    if (late) return this.#refuse(client, question, late)
-    if (client.destroyed) {
+    if (late || client.destroyed) {
       dialled.socket.destroy()
+      if (late) this.#refuse(client, question, late)
       return
     }
     client.write('HTTP/1.1 200 Connection established\r\n\r\n')

@@ -35,6 +35,13 @@ export interface LedgerOptions {
 }
 
 const OTHERS = 'other hosts'
+/** Refusals beyond the limit are counted together for each rule. */
+const BEYOND = {
+  host: OTHERS,
+  port: 0,
+  reason: 'many other connections were refused by this rule',
+  remedy: 'Read what the commands printed about each refusal.',
+}
 
 /** Counts the connections and refusals of one sandbox, and reports them. */
 export class Ledger {
@@ -61,7 +68,7 @@ export class Ledger {
     const isBeyond = !isKnown && this.#refusals.size >= limits.reportedRefusals
     const key = isBeyond ? `${OTHERS} ${refused.rule}` : own
     const repeated = this.#refusals.get(key) ?? {
-      refused: isBeyond ? { ...refused, host: OTHERS, port: 0 } : refused,
+      refused: isBeyond ? { ...refused, ...BEYOND } : refused,
       count: 0,
       reportedAt: Number.NEGATIVE_INFINITY,
     }
@@ -114,7 +121,10 @@ export class Ledger {
     let sum = this.#hosts.get(key)
     if (!sum && this.#hosts.size >= this.#options.limits.summaryHosts) {
       this.#omitted += 1
-      return
+      // A refused name may be invented. It must not displace a host that was reached.
+      const refused = [...this.#hosts].find(([, { connections }]) => connections === 0)
+      if (what === 'denied' || !refused) return
+      this.#hosts.delete(refused[0])
     }
     sum ??= {
       host: host.slice(0, 300),

@@ -18,6 +18,8 @@ import { forwardedHeaders, headerFault, headersNamed } from './request-headers.t
 interface PlainHttpOptions extends Dialler {
   readonly caller: EgressCaller
   readonly connections: Connections
+  /** Why there is no room for one more connection. */
+  readonly overload: () => Refusal | undefined
 }
 
 /** A request without TLS, to a proxy or inside a tunnel. */
@@ -99,11 +101,10 @@ export class PlainHttp {
   }
 
   async #handle(asked: Asked): Promise<void> {
-    const { caller, connections } = this.#options
+    const { caller, connections, overload } = this.#options
     const { request, response, target } = asked
     const question: Question = { ...target, caller, protocol: 'http', method: request.method }
-    const fault =
-      requestFault(request, target) ?? (connections.isSpent ? connections.spentRefusal : undefined)
+    const fault = requestFault(request, target) ?? overload()
     if (fault) return this.#deny(asked, fault)
     const decision = connections.decide(question)
     if (!decision.ok) return this.#deny(asked, decision.refusal)
@@ -112,11 +113,13 @@ export class PlainHttp {
     const dialled = await dial(this.#options, target, decision.destination)
     if (!dialled.ok) return this.#failed(asked, dialled)
     connection.upstream = dialled.socket
+    dialled.socket.on('error', () => dialled.socket.destroy())
     if (!response.destroyed && connections.decide(question).ok) {
       forward(asked, dialled.socket, this.#options.limits.idleMs)
       return
     }
     connections.end(connection)
+    dialled.socket.destroy()
     response.destroy()
   }
 

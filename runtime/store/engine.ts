@@ -31,6 +31,7 @@ export interface Engine {
   lockRows<O>(
     query: SelectQueryBuilder<Tables, 'audit_heads', O>,
   ): SelectQueryBuilder<Tables, 'audit_heads', O>
+  lockRows<O>(query: SelectQueryBuilder<Tables, 'contents', O>): SelectQueryBuilder<Tables, 'contents', O>
   /** Locks the selected rows and leaves out those that another transaction has locked. */
   lockFreeRows<O>(query: SelectQueryBuilder<Tables, 'runs', O>): SelectQueryBuilder<Tables, 'runs', O>
   /** Keeps other processes from migrating until the transaction ends. */

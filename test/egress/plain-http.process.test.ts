@@ -1,4 +1,7 @@
-import { describe, expect, it } from 'vitest'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { until } from '../helpers/until.ts'
 import { exchange, HOST, OTHER, proxyRig, rawServer, received, servers, tunnel } from './proxy-rig.ts'
 
 describe('HTTP without TLS', () => {
@@ -72,6 +75,60 @@ describe('HTTP without TLS', () => {
       expect(text).toMatch(/^HTTP\/1\.1 (?:200|403|502) /)
       expect(text).not.toContain('do this')
     }
+  })
+
+  it('survives clients that leave while they are refused an upgrade', async () => {
+    const { http } = await servers()
+    const { socketPath } = await proxyRig({ ports: [http], entry: { ...allowed, methods: ['GET'] } })
+    const upgrade = absolute(http, 'Upgrade: x\r\n').replace('close', 'upgrade')
+
+    for (let count = 0; count < 50; count += 1) {
+      const socket = connect(socketPath)
+      await once(socket, 'connect')
+      socket.write(upgrade)
+      socket.destroy()
+    }
+
+    expect(await exchange(socketPath, absolute(http))).toMatch(/^HTTP\/1\.1 200 OK/)
+  })
+
+  it('closes the connection to a server whose client left during the look-up', async () => {
+    let [opened, open] = [0, 0]
+    const server = createServer((socket) => {
+      opened += 1
+      open += 1
+      socket
+        .on('error', () => undefined)
+        .on('close', () => {
+          open -= 1
+        })
+      socket.resume()
+    }).listen(0, '127.0.0.1')
+    onTestFinished(() => void server.close())
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const looking = Promise.withResolvers<void>()
+    const found = Promise.withResolvers<string[]>()
+    const { socketPath } = await proxyRig({
+      ports: [port],
+      entry: { ...allowed, methods: ['GET'], addresses: ['127.0.0.0/8'] },
+      resolve: () => {
+        looking.resolve()
+        return found.promise
+      },
+    })
+    const socket = connect(socketPath)
+    socket.write(absolute(port))
+    await looking.promise
+    socket.destroy()
+    await once(socket, 'close')
+    // An answer shows that the proxy has seen what happened before.
+    await exchange(socketPath, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+
+    found.resolve(['127.0.0.1'])
+
+    await until('the server was reached', () => opened === 1)
+    await until('its connection is closed', () => open === 0)
   })
 
   it.each([

@@ -13,7 +13,8 @@ const SERVER = fileURLToPath(new URL('../../egress/server.ts', import.meta.url))
 /** Generous: a busy laptop can take seconds to start a process. */
 const APPLY_TIMEOUT_MS = 30_000
 const EXIT_TIMEOUT_MS = 5_000
-const RESTART_MS = { first: 200, longest: 30_000 } as const
+/** The wait before a restart doubles, unless the process has run for `steady`. */
+const RESTART_MS = { first: 200, longest: 30_000, steady: 60_000 } as const
 /** Look-ups of names block a thread each, and some take seconds. */
 const LOOKUP_THREADS = '32'
 
@@ -48,6 +49,7 @@ export class EgressProcess {
   #waiting: Waiting[] = []
   #restart: NodeJS.Timeout | undefined
   #restartMs: number = RESTART_MS.first
+  #startedAt = 0
   #isClosed = false
 
   constructor(options: EgressProcessOptions) {
@@ -61,7 +63,13 @@ export class EgressProcess {
     this.#waiting.push({ revision: state.revision, resolve, reject })
     if (this.#child) this.#send(this.#child)
     else this.#start()
-    await deadline('the egress proxy', APPLY_TIMEOUT_MS, promise)
+    try {
+      await deadline('the egress proxy', APPLY_TIMEOUT_MS, promise)
+    } catch (error) {
+      // It would go on with what an older state allows.
+      this.#child?.kill('SIGKILL')
+      throw error
+    }
   }
 
   async close(): Promise<void> {
@@ -85,6 +93,7 @@ export class EgressProcess {
       env: { PATH: '/usr/bin:/bin', UV_THREADPOOL_SIZE: LOOKUP_THREADS },
     })
     this.#child = child
+    this.#startedAt = performance.now()
     const { log } = this.#options
     child.on('error', (error) => this.#onGone(child, messageOf(error)))
     child.on('exit', (code, signal) => this.#onGone(child, `it ended with ${signal ?? `exit code ${code}`}`))
@@ -112,7 +121,7 @@ export class EgressProcess {
       this.#options.onReport(report)
       return
     }
-    this.#restartMs = RESTART_MS.first
+    if (performance.now() - this.#startedAt > RESTART_MS.steady) this.#restartMs = RESTART_MS.first
     this.#settle(
       ({ revision }) => revision <= report.revision,
       (waiting) => waiting.resolve(),

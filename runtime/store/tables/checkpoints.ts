@@ -7,6 +7,9 @@ import { RowReader } from '../row-reader.ts'
 /** Blobs that a checkpoint replaces: the uploaded archive, and the parts of a checkpoint of an earlier release. */
 const REPLACED = ['workspace', 'session', 'next-workspace', 'next-session']
 
+/** Databases limit the number of values of one statement. */
+const ROWS_PER_INSERT = 1_000
+
 export async function readCheckpoint({ db }: Scope, runId: string): Promise<StoredCheckpoint | undefined> {
   const row = await db
     .selectFrom('checkpoints')
@@ -61,8 +64,9 @@ export async function commitCheckpoint(
   }
   await db.deleteFrom('checkpoints').where('run_id', '=', runId).execute()
   await db.insertInto('checkpoints').values(row).execute()
-  for (const id of ids) {
-    await db.insertInto('checkpoint_contents').values({ run_id: runId, content_id: id }).execute()
+  for (let first = 0; first < ids.length; first += ROWS_PER_INSERT) {
+    const rows = ids.slice(first, first + ROWS_PER_INSERT).map((id) => ({ run_id: runId, content_id: id }))
+    await db.insertInto('checkpoint_contents').values(rows).execute()
   }
   await db.deleteFrom('blobs').where('run_id', '=', runId).where('name', 'in', REPLACED).execute()
 }
@@ -74,7 +78,11 @@ export async function copyCheckpoint(
   { from, to }: { from: string; to: string },
 ): Promise<void> {
   const stored = await readCheckpoint(scope, from)
-  const missing = parts.find((part) => stored?.[part] === undefined)
+  const isStored = (part: CheckpointPart) => {
+    const content = part === 'session' ? stored?.session : stored?.workspace?.sha256
+    return content !== undefined && stored?.contents.includes(content)
+  }
+  const missing = parts.find((part) => !isStored(part))
   if (!stored || missing)
     throw new SandboxError(
       'conflict',
@@ -140,17 +148,16 @@ async function contentsOf({ db }: Scope, runId: string): Promise<string[]> {
 
 /** In one order, so that two transactions never wait for each other. The locks keep the sweep from deleting the rows. */
 async function touch({ db, engine }: Scope, ids: readonly string[]): Promise<ReadonlySet<string>> {
-  const touched = new Set<string>()
-  for (const id of [...new Set(ids)].sort()) {
-    const { numUpdatedRows } = await db
-      .updateTable('contents')
-      .set({ touched_ms: engine.nowMs })
-      .where('id', '=', id)
-      .where('state', '=', 'complete')
-      .executeTakeFirstOrThrow()
-    if (numUpdatedRows > 0n) touched.add(id)
-  }
-  return touched
+  const wanted = [...new Set(ids)]
+  const complete = db
+    .selectFrom('contents')
+    .select('id')
+    .where('id', 'in', wanted)
+    .where('state', '=', 'complete')
+    .orderBy('id')
+  const locked = (await engine.lockRows(complete).execute()).map(({ id }) => id)
+  await db.updateTable('contents').set({ touched_ms: engine.nowMs }).where('id', 'in', locked).execute()
+  return new Set(locked)
 }
 
 /**

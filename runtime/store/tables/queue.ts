@@ -181,7 +181,7 @@ export async function listQueueHeads(
       .select('run_id')
       .where('lane', '=', lane)
       .where(WAITS)
-      .where('due_ms', 'is not', null)
+      .where('due_ms', '>', engine.nowMs)
     let heads = db
       .selectFrom('queue')
       .select(['run_id', 'lane', 'owner', 'turn_ms'])

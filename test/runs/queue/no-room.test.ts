@@ -63,6 +63,15 @@ describe('a run that found no room', () => {
     ])
   })
 
+  it('ends if it is to end, because nothing would end it in the queue', async () => {
+    const { store, fail } = await aRunWithoutRoom()
+    await store.transaction((tx) => tx.changeRun('run_1', { ending: { state: 'cancelled', by: 'ada' } }))
+
+    await expect(fail()).rejects.toMatchObject({ code: 'run_ended' })
+
+    expect(await store.readRun('run_1')).toMatchObject({ state: 'starting', holder: 'me' })
+  })
+
   it('does not compete until its pause is over, even if there seems to be room', async () => {
     const { store, fail } = await aRunWithoutRoom()
     await fail()

@@ -178,6 +178,21 @@ describe('the next run of the queue', () => {
     expect((await pick())?.run.id).toBe(id)
   })
 
+  it('is of another owner while the due run of one owner has no place', async () => {
+    const { queue, pick, store } = await aQueue({ maxRunsPerOwner: 1 })
+    const waits = await queue('a')
+    await pick()
+    await store.transaction(async (tx) => {
+      await tx.changeRunState(waits, { from: 'starting', to: 'pending_capacity' })
+      await tx.waitForRoom(waits, { pauseMs: 0, retryMs: 0 })
+    })
+    // It is under way, so its owner has no place for the run that is due.
+    await givenRun(store, { owner: 'a', kind: 'command', state: 'running' })
+    const other = await queue('b')
+
+    expect((await pick())?.run.id).toBe(other)
+  })
+
   it('is never a run of a service that a command started, except for that service', async () => {
     const { queue, pick, deps } = await aQueue()
     const id = await queue('a', { endsWithService: true })

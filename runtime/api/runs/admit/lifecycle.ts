@@ -210,7 +210,9 @@ export class Lifecycle {
   async #keepEnding(id: string, ending: Ending): Promise<void> {
     await this.#parts.deps.store.transaction(async (tx) => {
       const run = await tx.readRun(id)
-      if (run && !isFinal(run) && run.ending === undefined) await tx.changeRun(id, { ending })
+      if (!run || isFinal(run)) return
+      if (run.ending === undefined) await tx.changeRun(id, { ending })
+      await tx.expireInQueue(id)
     })
   }
 
@@ -221,6 +223,8 @@ export class Lifecycle {
       const run = await tx.readRun(id)
       if (!run || isFinal(run)) return false
       if (run.ending === undefined) await tx.changeRun(id, { ending })
+      // If it waits in the queue, nothing drives it.
+      await tx.expireInQueue(id)
       tx.announce(id)
       return true
     })

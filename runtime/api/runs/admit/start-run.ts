@@ -200,13 +200,14 @@ async function insert({ run: deps, audit }: StartDeps, insertion: Insertion): Pr
   const { caller, wanted, prepared } = insertion
   const { run, policy, settingsSource, origin } = prepared
   return deps.store.transaction(async (tx) => {
+    // Before the lock of the queue, as in every other transaction that locks a run and then the queue.
+    const from = origin && (await lockOrigin(tx, origin))
     await admitToQueue(tx, run.owner, deps.limits)
     await admitBesideSuspended(tx, run.owner, deps.limits)
     const at = deps.clock().toISOString()
     const { patch, notices } = await settleSettings(tx, settingsSource, { owner: run.owner, at })
     const settings = settledSettings(wanted, settingsOfRun(policy, patch, requestedSettings(wanted.request)))
     const policyVersion = deps.governance.version(settings)
-    const from = origin && (await lockOrigin(tx, origin))
     const source = from && originOf(from, origin.parts)
     const inherited = present({ source, touched: from?.touched })
     const inserted = await tx.insertRun({ ...run, settings, policyVersion, ...inherited })

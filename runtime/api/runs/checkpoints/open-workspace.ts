@@ -1,14 +1,14 @@
+import { SandboxError } from '../../../kit/errors.ts'
 import type { StoredCheckpoint } from '../../../store/checkpoint.ts'
 import type { Store } from '../../../store/store.ts'
 import { assembleArchive } from '../../../workspace/snapshot/assemble-archive.ts'
 import { PACK_BYTES } from './plan-packs.ts'
-import { decodeManifest } from './stored-manifest.ts'
+import { decodeManifest, type Location } from './stored-manifest.ts'
 
 /** Packs that are kept in memory while an archive is assembled. Files of one folder are mostly in one pack. */
 const PACKS_IN_MEMORY = 2
 
 type Contents = Pick<Store, 'readContent'>
-type Part = { readonly content: string; readonly offset: number; readonly size: number }
 
 /** The workspace of a checkpoint as a tar archive. Every content is verified on the way. */
 export async function openStoredWorkspace(
@@ -22,7 +22,14 @@ export async function openStoredWorkspace(
   const read = contentReader(store, owner)
   return assembleArchive(entries(), ({ sha256, size }) => {
     const location = locations.get(sha256)
-    return location ? read({ ...location, size }) : nothing()
+    if (!location) return nothing()
+    // The size decides how much is read into memory, and a sandbox wrote the manifest.
+    if (location.size !== size)
+      throw new SandboxError(
+        'workspace_invalid',
+        `the manifest of the checkpoint has two sizes for ${sha256}`,
+      )
+    return read(location)
   })
 }
 
@@ -38,7 +45,7 @@ function contentReader(store: Contents, owner: string) {
     for (const oldest of packs.keys()) if (packs.size > PACKS_IN_MEMORY) packs.delete(oldest)
     return pack
   }
-  return async function* read({ content, offset, size }: Part): AsyncGenerator<Uint8Array> {
+  return async function* read({ content, offset, size }: Location): AsyncGenerator<Uint8Array> {
     if (size > PACK_BYTES) yield* await store.readContent(owner, content, { start: offset, length: size })
     else yield (await packOf(content)).subarray(offset, offset + size)
   }

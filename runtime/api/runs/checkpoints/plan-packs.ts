@@ -26,9 +26,10 @@ export function planPacks(entries: Iterable<ManifestEntry>, last: Locations): Pl
   for (const entry of entries)
     if (entry.kind === 'file' && entry.size > 0) sizes.set(entry.sha256, entry.size)
   const kept = new Map<string, Location>()
-  for (const sha256 of sizes.keys()) {
+  for (const [sha256, size] of sizes) {
     const location = last.get(sha256)
-    if (location) kept.set(sha256, location)
+    // Another size is a lie about this file or about the last one. The sandbox must send the file again.
+    if (location?.size === size) kept.set(sha256, location)
   }
   for (const sha256 of looselyPacked(kept, sizes)) kept.delete(sha256)
   const wanted = [...sizes].flatMap(([sha256, size]) => (kept.has(sha256) ? [] : [{ sha256, size }]))

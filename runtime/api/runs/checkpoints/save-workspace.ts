@@ -6,6 +6,7 @@ import type { AgentHostClient } from '../../../agent-host-client/client.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import type { StoredWorkspace } from '../../../store/checkpoint.ts'
 import type { RunRow, Store } from '../../../store/store.ts'
+import { isStoreFault } from '../../../store/store-fault.ts'
 import { FileFault } from '../../../workspace/file-fault.ts'
 import { judgeManifest } from '../../../workspace/snapshot/judge-manifest.ts'
 import { planPacks, type Wanted } from './plan-packs.ts'
@@ -118,8 +119,14 @@ async function lastLocations(
   last: Awaited<ReturnType<Store['readCheckpoint']>>,
 ): Promise<Locations> {
   if (last?.workspace?.kind !== 'manifest') return new Map()
-  const pieces = await Array.fromAsync(await store.readContent(last.owner, last.workspace.sha256))
-  return (await decodeManifest(Buffer.concat(pieces))).locations
+  try {
+    const pieces = await Array.fromAsync(await store.readContent(last.owner, last.workspace.sha256))
+    return (await decodeManifest(Buffer.concat(pieces))).locations
+  } catch (error) {
+    if (isStoreFault(error)) throw error
+    // A last manifest that cannot be read must not prevent the next one.
+    return new Map()
+  }
 }
 
 async function receive(
@@ -136,7 +143,7 @@ async function receive(
   let offset = 0
   return new Map(
     group.map((file) => {
-      const location = { content: sha256, offset }
+      const location = { content: sha256, offset, size: file.size }
       offset += file.size
       return [file.sha256, location]
     }),

@@ -11,16 +11,15 @@ export const TREE_LIMITS = {
 } as const
 
 /** Where the content of a file is: at an offset in a content of the store, which may be a pack of several files. */
-export type Location = { readonly content: string; readonly offset: number }
+export type Location = { readonly content: string; readonly offset: number; readonly size: number }
 
 /** Where each content of the workspace is, by the digest of the file. Empty files have none. */
 export type Locations = ReadonlyMap<string, Location>
 
+const [Offset, Size] = [z.int().nonnegative(), z.int().positive()]
 const Head = z.strictObject({
   version: z.literal(1),
-  contents: z.array(
-    z.strictObject({ sha256: Sha256, files: z.array(z.tuple([Sha256, z.int().nonnegative()])) }),
-  ),
+  contents: z.array(z.strictObject({ sha256: Sha256, files: z.array(z.tuple([Sha256, Offset, Size])) })),
 })
 
 const MAX_HEAD_BYTES = FILE_LIMITS.maxArchiveEntries * 100
@@ -28,11 +27,11 @@ const [zip, unzip] = [promisify(gzip), promisify(gunzip)]
 
 /** A manifest as a checkpoint stores it: a line with the locations, then the manifest as the sandbox sent it. */
 export async function encodeManifest(text: string, locations: Locations): Promise<Uint8Array> {
-  const files = new Map<string, [string, number][]>()
-  for (const [file, { content, offset }] of locations) {
+  const files = new Map<string, [string, number, number][]>()
+  for (const [file, { content, offset, size }] of locations) {
     const packed = files.get(content)
-    if (packed) packed.push([file, offset])
-    else files.set(content, [[file, offset]])
+    if (packed) packed.push([file, offset, size])
+    else files.set(content, [[file, offset, size]])
   }
   const contents = [...files].map(([sha256, packed]) => ({ sha256, files: packed }))
   return zip(`${JSON.stringify({ version: 1, contents })}\n${text}`, { level: 1 })
@@ -46,7 +45,7 @@ export async function decodeManifest(
   const end = stored.indexOf('\n')
   const { contents } = Head.parse(JSON.parse(stored.slice(0, end)))
   const locations = contents.flatMap(({ sha256, files }) =>
-    files.map(([file, offset]) => [file, { content: sha256, offset }] as const),
+    files.map(([file, offset, size]) => [file, { content: sha256, offset, size }] as const),
   )
   return {
     locations: new Map(locations),

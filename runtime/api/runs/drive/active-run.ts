@@ -362,7 +362,8 @@ export class ActiveRun {
     if (this.run.ending !== undefined) return this.end(this.run.ending)
     this.#turns.expect(resumed)
     this.#expect(resumed.pending)
-    this.#waitsForPeople = this.run.state === 'waiting' && this.run.waiting?.for !== 'turn'
+    const waits = this.run.state === 'waiting' || this.run.state === 'suspending'
+    this.#waitsForPeople = waits && this.run.waiting?.for !== 'turn'
     const given = { run: this.run, carried: this.#carried, signal: this.#interrupted.signal }
     await repeatRequests(serving, resumed, { ...given, onCommand: (id) => this.notifyCommand(id) })
   }

@@ -10,6 +10,8 @@ import type { Serving } from './departure.ts'
 
 /** A call waits for its decision while the checkpoint is made, so this is also the longest delay of a call. */
 const SAVE_TIMEOUT_MS = 30_000
+/** AgentHost waits longer than the save may take, or it would refuse the calls while their decisions are on the way. */
+const DECISION_MARGIN_MS = 30_000
 
 type Parts = {
   readonly deps: Pick<RunDeps, 'store' | 'clock' | 'limits'>
@@ -88,7 +90,10 @@ export class TurnCheckpoints {
     const { deps, run, signal } = this.#parts
     const openCalls = await this.#openCalls(decisions)
     if (openCalls === undefined) return
-    const pending = decisions.filter(isFinal).map(({ callId }) => ({ callId, outcome: 'pending' }) as const)
+    const until = new Date(deps.clock().getTime() + SAVE_TIMEOUT_MS + DECISION_MARGIN_MS).toISOString()
+    const pending = decisions
+      .filter(isFinal)
+      .map(({ callId }) => ({ callId, outcome: 'pending', until }) as const)
     const soon = withTimeout(SAVE_TIMEOUT_MS, signal)
     await relay.post(pending, soon)
     const saved = await saveParts(deps, run, { client, signal: soon })

@@ -36,6 +36,7 @@ export async function waitForRoom(
   const { attempts: most, retryMs, firstPauseMs, longestPauseMs } = CAPACITY_WAIT
   const nextAttemptAt = new Date(clock().getTime() + retryMs).toISOString()
   await whileHeld(store, run, async (tx, current) => {
+    if (current.ending !== undefined) throw new SandboxError('run_ended', `run ${run.id} is to end`)
     const waits = await tx.readAttempts(run.id)
     if (waits >= most && current.checkpoint === undefined) throw givenUp(lack, waits)
     const attempt = waits + 1
