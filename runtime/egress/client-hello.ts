@@ -12,6 +12,8 @@ const TLS_MAJOR = 3
 const RECORD_HEADER = 5
 const MESSAGE_HEADER = 4
 const MAX_RECORD = 16_384
+/** Clients use one record, or a few. Each packet reads all of them again, so many small ones would cost much time. */
+const MAX_RECORDS = 64
 
 /** SHA-256 of `HelloRetryRequest`, the random of such a ServerHello. */
 const RETRY_RANDOM = Buffer.from('cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c', 'hex')
@@ -38,7 +40,7 @@ const refused = (reason: string, fault: HelloFault = 'client-hello'): HelloReadi
 export function readClientHello(bytes: Buffer, maxBytes: number): HelloReading {
   let message = Buffer.alloc(0)
   let at = 0
-  while (at <= maxBytes * 2) {
+  for (let records = 0; records < MAX_RECORDS; records += 1) {
     const record = readRecord(bytes, at)
     if (typeof record === 'string') return record === 'more' ? MORE : refused(record)
     message = Buffer.concat([message, record])

@@ -15,10 +15,19 @@ describe('a ClientHello', () => {
     expect(read(Buffer.concat([bytes, Buffer.from('more')]))).toMatchObject({ length: bytes.length })
   })
 
-  it.each([1, 2, 3, 7, 50])('is read if it is split into records of %i bytes', (size) => {
+  it.each([10, 50, 200])('is read if it is split into records of %i bytes', (size) => {
     const bytes = fragmented(helloMessage([serverName(NAME)]), size)
 
     expect(read(bytes)).toEqual({ kind: 'hello', serverName: NAME, length: bytes.length })
+  })
+
+  it('is refused if it is split into too many records', () => {
+    const bytes = fragmented(helloMessage([serverName(NAME)]), 1)
+
+    expect(read(bytes)).toMatchObject({
+      kind: 'refused',
+      reason: expect.stringContaining('too many records'),
+    })
   })
 
   it('needs more bytes until it is complete', () => {
