@@ -2,7 +2,6 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SandboxSettings } from '../contracts/policy.ts'
 import { AGENT_HOST_PORT } from '../contracts/ports.ts'
 import { KWOK_LABEL, KWOK_TOLERATION } from '../devcluster/addons/kwok.ts'
 import { createKubeClient, type KubeClient } from '../devcluster/client/kube-client.ts'
@@ -24,6 +23,7 @@ import { openStore } from '../runtime/store/open-store.ts'
 import type { RunRow, Store } from '../runtime/store/store.ts'
 import { type Bench, type Figure, figure } from './harness.ts'
 import { watchReady } from './subjects/ready-watch.ts'
+import { seededRun } from './subjects/seeded-runs.ts'
 
 const NAMESPACE = 'default'
 const POOL = 'pool'
@@ -125,22 +125,15 @@ const LAUNCH = {
 
 const insertRun = (store: Store): Promise<RunRow> =>
   store.transaction((tx) =>
-    tx.insertRun({
-      id: timeOrderedId('run', new Date()),
-      kind: 'agent',
-      owner: 'bench',
-      endsWithService: false,
-      state: 'starting',
-      task: 'Bind a sandbox',
-      workspace: { kind: 'empty' },
-      agent: { kind: 'none' },
-      agentSpec: null,
-      labels: {},
-      settings: SandboxSettings.parse({}),
-      interactive: false,
-      policyVersion: 'p1',
-      keyId: 'bench',
-    }),
+    tx.insertRun(
+      seededRun(0, {
+        id: timeOrderedId('run', new Date()),
+        state: 'starting',
+        agent: { kind: 'none' },
+        agentSpec: null,
+        interactive: false,
+      }),
+    ),
   )
 
 /** Launches in rounds of `parallel`, each round on a full pool and given back whole. */

@@ -1,7 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SandboxSettings } from '../contracts/policy.ts'
 import { startPostgres } from '../devcluster/service/postgres-server.ts'
 import type { RunDeps } from '../runtime/api/runs/deps.ts'
 import { timeOrderedId } from '../runtime/api/runs/ids.ts'
@@ -11,6 +10,7 @@ import { silentLog } from '../runtime/kit/log.ts'
 import { openStore, type StoreLocation } from '../runtime/store/open-store.ts'
 import type { NewRun, RunRow, Store, Transaction } from '../runtime/store/store.ts'
 import { type Bench, type Figure, figure, timed } from './harness.ts'
+import { seededRun } from './subjects/seeded-runs.ts'
 
 /** Milliseconds for one decision at 10,000 waiting runs. */
 const BAR = 1
@@ -29,7 +29,7 @@ const OWNERS = {
   'each of another owner': (index: number) => `owner-${index}`,
 } as const
 
-/** Which run starts next, read from the store, with 100 runs under way. */
+/** Decides which run starts next, with 100 runs under way. */
 export const bench: Bench = {
   name: 'queue',
   run: async () => {
@@ -123,19 +123,6 @@ async function empty(store: Store): Promise<void> {
   }
 }
 
-const aRun = (over: Pick<NewRun, 'owner'> & Partial<NewRun>): NewRun => ({
-  id: timeOrderedId('run', new Date()),
-  kind: 'agent',
-  state: 'queued',
-  task: 'wait',
-  workspace: { kind: 'empty' },
-  agent: { kind: 'scripted' },
-  agentSpec: null,
-  labels: {},
-  settings: SandboxSettings.parse({}),
-  interactive: false,
-  policyVersion: 'p1',
-  keyId: 'k1',
-  endsWithService: false,
-  ...over,
-})
+/** Ids increase with time, also across the shapes, which share a database. */
+const aRun = (over: Partial<NewRun>): NewRun =>
+  seededRun(0, { id: timeOrderedId('run', new Date()), agentSpec: null, interactive: false, ...over })

@@ -6,7 +6,6 @@ import { SandboxSettings } from '../contracts/policy.ts'
 import { loadDeploymentKeys } from '../runtime/api/keys/deployment-keys.ts'
 import { createAuditTrail } from '../runtime/api/runs/audit-trail.ts'
 import type { RunDeps } from '../runtime/api/runs/deps.ts'
-import type { ActiveRuns } from '../runtime/api/runs/drive/active-runs.ts'
 import { obtainSandbox } from '../runtime/api/runs/drive/obtain-sandbox.ts'
 import { Approvals } from '../runtime/api/runs/gates/approvals.ts'
 import { claimName } from '../runtime/api/runs/ids.ts'
@@ -87,7 +86,7 @@ async function givenRun(store: Store, id: string): Promise<string> {
   return id
 }
 
-/** Writes the past of a run by one statement per table; the store would need minutes. */
+/** Writes the past of a run with one statement per table, because the store would need minutes. */
 function fill(file: string, id: string, events: number): void {
   const database = new DatabaseSync(file, { timeout: 10_000 })
   const numbers = 'with recursive n(i) as (select 1 union all select i + 1 from n where i < ?)'
@@ -117,7 +116,7 @@ async function takeOver(store: Store, folder: string, id: string): Promise<numbe
   const deps = depsOver(store, keys)
   return timed(async () => {
     const taken: RunRow[] = []
-    await takeOverRuns(deps, { launch: (run: RunRow) => taken.push(run) } as unknown as ActiveRuns)
+    await takeOverRuns(deps, { launch: (run) => taken.push(run) })
     const [run] = taken
     if (run?.id !== id) throw new Error('the run was not taken over')
     const signal = new AbortController().signal
@@ -128,7 +127,7 @@ async function takeOver(store: Store, folder: string, id: string): Promise<numbe
   })
 }
 
-/** The sandbox is not reached: its address leads nowhere. */
+/** The sandbox cannot be reached: nothing listens at its address. */
 const depsOver = (store: Store, keys: RunDeps['keys']): RunDeps =>
   ({
     ...{ store, keys, log: silentLog, clock: () => new Date(), holder: { id: 'this process' } },

@@ -70,7 +70,7 @@ export const StartRun = z.strictObject({
   requireOutcome: z.boolean().optional(),
   /** Limits of this run. They must not exceed the limits of the settings. */
   budgets: Budgets.optional(),
-  /** Keep the run open for further turns, until it is ended or nobody has used it for the retention. */
+  /** Keep the run open for further turns, until it is ended or was unused for the retention. */
   interactive: z.boolean().default(false),
 })
 export type StartRun = z.infer<typeof StartRun>
@@ -79,7 +79,7 @@ export type StartRunInput = z.input<typeof StartRun>
 /** A new run that continues the conversation of another one, from its last checkpoint. It has the agent of that run. */
 export const ForkRun = StartRun.omit({ agent: true, workspace: true }).extend({
   /**
-   * Files to begin with in place of those of the checkpoint. Required if the other run works on a folder of the service's
+   * Files that replace the files of the checkpoint. Required if the other run works on a folder of the service's
    * machine, because its checkpoints have no files.
    */
   workspace: z.discriminatedUnion('kind', [PathWorkspace, UploadedWorkspace, EmptyWorkspace]).optional(),

@@ -10,7 +10,7 @@ export const EGRESS_SOCKET = { folder: 'egress', name: 'socket' } as const
 /** Response header of the egress proxy with the sentence that explains a refusal. */
 export const EGRESS_REASON_HEADER = 'agentweaver-egress'
 
-/** The process of a sandbox that asks: what the agent runs, or the process that holds the run's credential. */
+/** The process of a sandbox that connects: a command of the agent, or the process that holds the run's credential. */
 export const EgressCaller = z.enum(['commands', 'agent-host'])
 export type EgressCaller = z.infer<typeof EgressCaller>
 
@@ -83,7 +83,7 @@ export const EgressDenied = z.strictObject({
 })
 export type EgressDenied = z.infer<typeof EgressDenied>
 
-/** What one sandbox of a run sent and received, per host. */
+/** The traffic of one sandbox of a run, per host. */
 export const EgressSummary = z.strictObject({
   hosts: z
     .array(

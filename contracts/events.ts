@@ -291,7 +291,7 @@ const API_EVENTS = [
   }),
   /** The egress proxy refused a connection of a command. */
   z.strictObject({ type: z.literal('egress.denied'), data: EgressDenied }),
-  /** What a sandbox sent and received, when it ends. */
+  /** The traffic of a sandbox, when it ends. */
   z.strictObject({ type: z.literal('egress.summary'), data: EgressSummary }),
   z.strictObject({
     type: z.literal('subtask.pending_capacity'),

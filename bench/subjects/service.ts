@@ -15,7 +15,7 @@ export type Service = Awaited<ReturnType<typeof startService>>
 
 type Given = {
   readonly warm: number
-  /** Settings beside those of every benchmark. */
+  /** Settings in addition to the settings of every benchmark. */
   readonly settings?: Readonly<Record<string, string>>
   /** Fills the store before the service starts. */
   readonly seed?: (storeFile: string) => Promise<void>

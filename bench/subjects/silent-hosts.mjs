@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 
-/** AgentHosts that have nothing to say: an event stream that stays open, and an empty answer to everything else. */
+/** AgentHosts without events: an event stream that stays open, and an empty response to every other request. */
 const server = createServer((request, response) => {
   if (request.method !== 'GET') return void response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
   response.writeHead(200, { 'content-type': 'text/event-stream' })

@@ -13,7 +13,7 @@ const MAY_QUEUE: ReadonlySet<RunEventType> = new Set([
   'run.interrupted',
 ])
 
-/** Shows the position of a run that waits in the queue in the progress line. Reads it only if somebody sees the line. */
+/** Shows the position of a run that waits in the queue in the progress line. Reads it only at a terminal. */
 export function createQueueProgress({
   client,
   runId,

@@ -10,7 +10,7 @@ const WORDS = {
   resume: 'a person who continues it',
 } as const
 
-/** What a run waits for, and since when. Undefined if it waits for nobody. */
+/** The reason and the begin of a run's wait. Undefined if it does not wait. */
 export function waitOf(run: Run): { readonly what: string; readonly since: string } | undefined {
   const { state, waiting, createdAt } = run
   if (state === 'waiting_upload') return { what: 'the upload of its workspace', since: createdAt }

@@ -32,7 +32,7 @@ export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPat
   )
 }
 
-/** True if one is true. Without a value there is none: then the request of a run decides. */
+/** True if one is true. Undefined if both are undefined: then the request of a run decides. */
 function requireOutcome(...values: (boolean | undefined)[]): Pick<SandboxSettings, 'require_outcome'> {
   const given = values.filter((value) => value !== undefined)
   return given.length === 0 ? {} : { require_outcome: given.includes(true) }

@@ -76,7 +76,7 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
         MANIFEST_LIMITS.maxBytes,
       )
     },
-    /** The contents of files in the last manifest, one after the other. Nothing of them is verified here. */
+    /** The contents of files in the last manifest, one after the other. They are not verified here. */
     async getPack(contents: readonly string[], signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
       const init = { method: 'POST', headers: json, body: JSON.stringify({ contents }), signal }
       return bodyOf(await expectOk(AGENT_HOST_ROUTES.pack, init))

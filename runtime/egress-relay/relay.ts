@@ -3,7 +3,7 @@ import { connect, createServer, type Socket } from 'node:net'
 
 /**
  * The relay in a sandbox: accepts connections on the loopback interface and passes them to the socket of the egress
- * proxy. It decides nothing and knows no secret. It runs with bare Node in the sandbox of one command, so it imports
+ * proxy. It decides nothing and has no secret. It runs with bare Node in the sandbox of one command, so it imports
  * nothing but Node's own modules.
  */
 const [socketPath = '', port = ''] = process.argv.slice(2)
@@ -18,7 +18,7 @@ const NO_PROXY =
 
 const said = new Set<string>()
 
-/** Prints why a connection was refused, because few programs show the words of a proxy. */
+/** Prints why a connection was refused, because few programs show the response of a proxy. */
 function say(sentence: string): void {
   if (said.has(sentence) || said.size >= MAX_SENTENCES) return
   said.add(sentence)

@@ -42,7 +42,7 @@ export async function dial(
   const found = await addressesOf(dialler, target, destination)
   if (!Array.isArray(found)) return found
   const own = (dialler.ownAddresses ?? addressesOfInterfaces)()
-  // One forbidden address condemns the name: an honest name has none, and the next answer may have only that one.
+  // One forbidden address is enough: a public host has none, and the next response may have only that one.
   for (const address of found) {
     const fault = addressFault({ address, own, allowed: destination.addresses })
     if (fault)
@@ -71,7 +71,7 @@ async function addressesOf(
   }
 }
 
-/** Returns the connection, or why there is none. Only an address is dialled, so nothing is resolved again. */
+/** Returns the connection, or the reason of the failure. Only an address is dialled, so nothing is resolved again. */
 function connectTo(
   { address, port }: { address: string; port: number },
   ms: number,

@@ -185,7 +185,7 @@ function forward({ request, response, path }: Asked, socket: Socket, idleMs: num
     answer.on('error', fail)
     const headers = forwardedHeaders(answer.rawHeaders, [EGRESS_REASON_HEADER])
     try {
-      // Without the words of the status: they may have characters that Node does not send.
+      // Without the reason phrase, which may contain characters that Node does not send.
       response.writeHead(answer.statusCode ?? 502, headers)
       answer.pipe(response)
     } catch {

@@ -20,7 +20,7 @@ export interface Spliced {
 
 export type SpliceFault = { readonly rule: EgressRule; readonly reason: string }
 
-/** A fatal TLS alert `access_denied`, which clients report in words. */
+/** A fatal TLS alert `access_denied`, which clients report by name. */
 const ACCESS_DENIED = Buffer.from([21, 3, 3, 0, 2, 2, 49])
 
 /** Collects the first byte of a client after CONNECT, and returns whether it begins a TLS connection. */

@@ -43,7 +43,7 @@ export async function backfillCalls(db: Kysely<Tables>): Promise<void> {
       if (page.length < PAGE) break
     }
   }
-  // Without an end of its own, a call that ended was released unless it was refused.
+  // Earlier releases did not store whether a call was released: a call that ended was, unless it was refused.
   await db
     .updateTable('calls')
     .set({ was_released: 1 })

@@ -79,8 +79,8 @@ export interface CheckpointTransaction {
    */
   commitCheckpoint(runId: string, checkpoint: StoredCheckpoint): Promise<void>
   /**
-   * Gives a run parts of the checkpoint of another run of the same owner. It does not depend on `from` afterwards, and any
-   * checkpoint of its own is later. `conflict` if a part is missing.
+   * Gives a run parts of the checkpoint of another run of the same owner. The run does not depend on `from` afterwards, and
+   * its next checkpoint is later. `conflict` if a part is missing.
    */
   copyCheckpoint(parts: readonly CheckpointPart[], runs: { from: string; to: string }): Promise<void>
 }

@@ -3,7 +3,7 @@ import { ErrorCode } from '../../contracts/errors.ts'
 import { Isolation } from '../../contracts/exec.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
 
-/** JSON that the store keeps for its callers and does not look into. */
+/** JSON that the store keeps for its callers and does not interpret. */
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json }
 
 /**

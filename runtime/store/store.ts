@@ -18,7 +18,7 @@ export interface RunRow {
   readonly state: RunState
   readonly task: string
   readonly workspace: z.infer<typeof columns.Workspaces>
-  /** What callers see of the agent. */
+  /** The agent as callers see it. */
   readonly agent: z.infer<typeof columns.RunAgent>
   /** The requested agent, without any credential. `null` for a sandbox without an agent. */
   readonly agentSpec: columns.Json

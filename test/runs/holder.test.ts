@@ -29,12 +29,11 @@ async function aProcess(store: Store, ttlMs = 60_000) {
   const driven: RunRow[] = []
   const active = { launch: (run: RunRow) => void driven.push(run) }
   const deps = { store, holder, log: silentLog }
-  type Parts = Parameters<typeof takeOverRuns>
   return {
     holder,
     driven,
     losses: () => losses,
-    look: () => takeOverRuns(deps as unknown as Parts[0], active as unknown as Parts[1]),
+    look: () => takeOverRuns(deps, active),
   }
 }
 

@@ -6,7 +6,6 @@ import { expect, it, onTestFinished } from 'vitest'
 import { loadDeploymentKeys } from '../../runtime/api/keys/deployment-keys.ts'
 import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import type { RunDeps } from '../../runtime/api/runs/deps.ts'
-import type { ActiveRuns } from '../../runtime/api/runs/drive/active-runs.ts'
 import { obtainSandbox } from '../../runtime/api/runs/drive/obtain-sandbox.ts'
 import { requeueLost } from '../../runtime/api/runs/drive/requeue.ts'
 import { endingWhenIdle } from '../../runtime/api/runs/drive/turn-ending.ts'
@@ -90,7 +89,7 @@ async function givenLongRun(store: Store, turns: number): Promise<string> {
   return runId
 }
 
-/** The cost of taking over the run, to find its sandbox lost, and to launch it again. */
+/** The cost of taking over the run, finding its sandbox lost, and launching it again. */
 async function costsOf(turns: number) {
   const { store, counter, keys, audit } = await aCountingStore()
   const id = await givenLongRun(store, turns)
@@ -121,7 +120,7 @@ async function costsOf(turns: number) {
   counter.rows = 0
   counter.statements = 0
 
-  await takeOverRuns(deps, { launch: (run: RunRow) => taken.push(run) } as unknown as ActiveRuns)
+  await takeOverRuns(deps, { launch: (run) => taken.push(run) })
   const [run] = taken
   if (!run) throw new Error('the run was not taken over')
   const obtained = await obtainSandbox(
@@ -139,7 +138,7 @@ async function costsOf(turns: number) {
 }
 
 it('a takeover, a lost sandbox and a new launch read as many rows for a long run as for a short one', async () => {
-  // Above the number of calls that a new sandbox is told about.
+  // More calls than the preface of a new sandbox lists.
   const short = await costsOf(20)
   const long = await costsOf(400)
 

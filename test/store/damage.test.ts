@@ -3,8 +3,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import type { RunDeps } from '../../runtime/api/runs/deps.ts'
-import type { ActiveRuns } from '../../runtime/api/runs/drive/active-runs.ts'
 import { takeOverRuns } from '../../runtime/api/runs/replicas/takeover.ts'
 import { createLog, silentLog } from '../../runtime/kit/log.ts'
 import { openStore } from '../../runtime/store/open-store.ts'
@@ -129,9 +127,9 @@ describe('a damaged column', () => {
     })
     database.prepare('update runs set settings_json = ? where id = ?').run(SECRET, runId)
     const taken: string[] = []
-    const deps = { store, holder: { id: 'this process' }, log: silentLog } as unknown as RunDeps
+    const deps = { store, holder: { id: 'this process' }, log: silentLog }
 
-    await takeOverRuns(deps, { launch: (run: { id: string }) => taken.push(run.id) } as unknown as ActiveRuns)
+    await takeOverRuns(deps, { launch: ({ id }) => taken.push(id) })
 
     expect(taken).toEqual([other])
   })

@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { MAX_NAME_LENGTH, parseHostName } from './host-name.ts'
 import { hasTenantsBelow, isOnTheInternet, sharedName } from './multi-tenant.ts'
 
-/** An entry has the one spelling to which the proxy brings every name. */
+/** An entry must have the spelling to which the proxy converts every name. */
 const isSpelledAsName = (name: string) => {
   const parsed = parseHostName(name)
   return parsed.kind === 'name' && parsed.name === name

@@ -28,7 +28,7 @@ const DELTA = /[\s\S]{1,24}/gu
 /**
  * An agent that follows a plan: each turn executes the next list of steps. A refused call does not end the turn, because
  * a plan may contain calls that must be refused. A suspended turn that is sent again repeats the step that was interrupted
- * and continues from there, as a model does that is told what happened.
+ * and continues from there, as a model does after it has read what happened.
  */
 export function createScriptedAgent(plan: Plan, deps: AgentDeps): AgentSession {
   const restored = deps.sessionFiles && decodeMeta(Meta, deps.sessionFiles)

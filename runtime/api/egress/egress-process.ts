@@ -66,7 +66,7 @@ export class EgressProcess {
     try {
       await deadline('the egress proxy', APPLY_TIMEOUT_MS, promise)
     } catch (error) {
-      // It would go on with what an older state allows.
+      // Otherwise it would keep enforcing an older state.
       this.#child?.kill('SIGKILL')
       throw error
     }

@@ -34,7 +34,7 @@ const UNAVAILABLE: EgressDenied = {
   count: 1,
 }
 
-/** What the sandboxes of this machine may reach, and the process that enforces it. */
+/** The destinations of the sandboxes of this machine, and the process that enforces them. */
 export class LocalEgress {
   readonly #options: LocalEgressOptions
   readonly #process: EgressProcess
@@ -65,7 +65,7 @@ export class LocalEgress {
     this.#loosened = { agent: loosened('agent'), command: loosened('command') }
   }
 
-  /** Opens the network of a sandbox if the settings of its run allow it. Returns the hosts that have lost their limits. */
+  /** Opens the network of a sandbox if the settings of its run allow it. Returns the hosts whose limits the proxy cannot enforce. */
   async open({ runId, generation, kind, socketPath }: EgressSandbox): Promise<readonly string[]> {
     const run = await this.#options.store.readRun(runId)
     if (!run?.settings.network_enabled) return []
@@ -79,7 +79,7 @@ export class LocalEgress {
   /** Closes all connections of a sandbox, and stores what the proxy has reported about it. */
   close({ runId, generation }: Pick<EgressSandbox, 'runId' | 'generation'>): Promise<void> {
     const key = keyOf(runId, generation)
-    // A sandbox that is released is also lost. Both wait for the same end.
+    // The release of a sandbox also reports its loss. Both callers wait for the same close.
     const closing = this.#closing.get(key) ?? this.#close(key).finally(() => this.#closing.delete(key))
     this.#closing.set(key, closing)
     return closing

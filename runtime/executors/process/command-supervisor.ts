@@ -42,8 +42,8 @@ function limitLines(): string {
 }
 
 /**
- * Starts the network relay, given as `$4` and what follows, and waits until it listens. It writes why connections
- * are refused to the command's standard error.
+ * Starts the network relay, given as `$4` and what follows, and waits until it listens. For a refused
+ * connection, it writes the reason to the command's standard error.
  */
 const START_RELAY = `if [ $# -gt 3 ]; then
   said=$(shift 3; "$@" </dev/null 2>&8 ${STATUS_FD}>&- 8>&- &)

@@ -42,7 +42,7 @@ export async function prepareEgress(
 
 const NO_NETWORK: EgressAccess = { mounts: [], relay: [], environment: {} }
 
-/** What one command gets. Undefined if it asks for network access and there is no proxy. */
+/** The access of one command. Undefined if it asks for network access and there is no proxy. */
 export const accessOf = (
   { network }: { readonly network: boolean },
   egress: EgressAccess | undefined,

@@ -133,7 +133,7 @@ async function untilStandby(child: ChildProcess, exited: Promise<string>): Promi
   const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream })
   const standby = once(lines, 'line')
   const ended = exited.then((how) => {
-    // A lost sandbox, so that the run gets another one.
+    // Reported as a lost sandbox, so that the run gets another one.
     throw new SandboxError('sandbox_lost', `${how} before it was in standby`)
   })
   await Promise.race([standby, ended])

@@ -28,7 +28,7 @@ export class LocalProvider implements SandboxProvider {
   readonly #options: LocalProviderOptions
   readonly #standby: Promise<HostProcess>[] = []
   readonly #starting = new Set<Promise<HostProcess>>()
-  /** Those whose folders are not removed yet, also if their processes have ended. */
+  /** Sandboxes whose folders are not removed yet, also if their processes have ended. */
   readonly #hosts = new Set<HostProcess>()
   readonly #dead = new WeakSet<HostProcess>()
   #closed = false

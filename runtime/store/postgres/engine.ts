@@ -9,7 +9,7 @@ import { type PoolLimits, pooledDialect } from './pool.ts'
 
 /** Any fixed number: the key of the advisory lock under which migrations run. */
 const MIGRATION_LOCK = 7_205_914_173
-/** Another one: under it runs are counted, and the queue is read and changed. */
+/** A separate lock for counting runs, and for reading and changing the queue. */
 const ADMISSION_LOCK = 7_205_914_174
 /** No statement, lock or forgotten transaction may hold up a run for longer. */
 const POOL: PoolLimits = {

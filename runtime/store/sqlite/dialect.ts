@@ -28,7 +28,7 @@ class SqliteDriver implements Driver {
   readonly #connection: SqliteConnection
   readonly #lockDeadlineMs: number
   #unlock: () => void = () => undefined
-  /** When the holder of the connection asked for it. */
+  /** When the current user of the connection requested it. */
   #askedAt = 0
 
   constructor(database: DatabaseSync, lockDeadlineMs: number) {

@@ -116,7 +116,7 @@ async function refuseEarlier(
   throw new SandboxError('conflict', `Run ${runId} has a later checkpoint.`)
 }
 
-/** Marks the contents of the checkpoint and of the last one as used now. Returns the ids of those of the checkpoint. */
+/** Marks the contents of the checkpoint and of the last one as used now. Returns the ids of the contents of the checkpoint. */
 async function touchContents(
   scope: Scope,
   runId: string,

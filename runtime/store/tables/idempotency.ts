@@ -53,7 +53,7 @@ export async function writeIdempotencyKey(scope: Scope, row: IdempotencyRow): Pr
     .execute()
 }
 
-/** Deletes the keys that are no longer answered. Returns how many. */
+/** Deletes expired keys. Returns their number. */
 export async function deleteOldKeys({ db }: Scope, now: Date): Promise<number> {
   const { numDeletedRows } = await db
     .deleteFrom('idempotency_keys')

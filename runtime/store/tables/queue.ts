@@ -86,7 +86,7 @@ async function enter(
   await elect(scope, row, isRetry ? 'kept' : 'inherited')
 }
 
-/** A replica of an earlier release, which works beside this one during an upgrade, writes runs without a row here. */
+/** During an upgrade, a replica of an earlier release writes runs without a row here. */
 async function requireRow({ db }: Scope, runId: string): Promise<void> {
   const known = await db.selectFrom('queue').select('run_id').where('run_id', '=', runId).executeTakeFirst()
   if (known) return
@@ -115,7 +115,7 @@ async function leave(scope: Scope, runId: string, to: RunState): Promise<void> {
     .returning(['lane', 'owner', 'turn_ms', 'entered_ms', engine.nowMs.as('now')])
     .executeTakeFirst()
   if (!row) return
-  // An owner whose run starts goes behind the owners that wait. A run that ends gives its turn to the next one.
+  // An owner whose run starts moves behind the owners that wait. A run that ends gives its turn to the next one.
   await elect(scope, row, to === 'starting' ? row.now : (row.turn_ms ?? row.now))
   if (to === 'starting' && row.now - (row.entered_ms ?? row.now) >= WAITED_MS)
     await noteStart(scope, row.lane)

@@ -73,7 +73,7 @@ describe.skipIf(reason !== undefined)(
       await pickNext(depsOf(store, 'dead'), [{ lane: 'agent', hasRoom: false }])
       const taken: RunRow[] = []
 
-      await takeOverRuns(depsOf(store, 'alive'), { launch: (run: RunRow) => taken.push(run) } as never)
+      await takeOverRuns(depsOf(store, 'alive'), { launch: (run) => taken.push(run) })
 
       expect(taken).toMatchObject([{ id, state: 'starting', holder: 'alive', generation: 1 }])
       expect(await pickNext(depsOf(store, 'alive'), [{ lane: 'agent', hasRoom: false }])).toBeUndefined()

@@ -178,7 +178,7 @@ export class Lifecycle {
     if (driven) {
       driven.end(ending)
       await Promise.race([driven.finished, delay(CANCEL_ANSWER_MS)])
-      // It has not finished in time, and goes on ending.
+      // The driver did not finish in time, and keeps ending the run.
       if (active.get(id) === driven) {
         await this.#keepEnding(id, ending)
         return true
@@ -205,7 +205,7 @@ export class Lifecycle {
 
   /**
    * Stores an end that the driver could not store in time. If the store cannot be used, the caller gets an
-   * error, because the stored state would say that the run goes on.
+   * error, because the stored state would show a run that continues.
    */
   async #keepEnding(id: string, ending: Ending): Promise<void> {
     await this.#parts.deps.store.transaction(async (tx) => {
@@ -246,7 +246,7 @@ export class Lifecycle {
 
   /**
    * The request for a sandbox returns when the sandbox serves, so that the next request can use it. If the sandbox waits in the
-   * queue for long, the request returns before.
+   * queue for long, the request returns earlier.
    */
   async #untilServing({ id }: RunRow): Promise<void> {
     const { deps, active } = this.#parts

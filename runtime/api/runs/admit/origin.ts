@@ -106,7 +106,7 @@ export const beginning = (
   at,
 })
 
-/** The first prompt of a new run: the task, and before it what does not hold any more of a copied conversation. */
+/** The first prompt of a new run: the task, after a list of facts in the copied conversation that no longer hold. */
 export async function firstPrompt(
   tx: Transaction,
   { task, workspace, source }: Pick<RunRow, 'task' | 'workspace' | 'source'>,

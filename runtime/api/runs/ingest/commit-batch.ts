@@ -259,7 +259,7 @@ export class BatchCommitter {
     const call = await work.tx.readCall(work.run.id, result.callId)
     refuseCarried(work, result.callId)
     if (call?.state !== 'released' || call.tool !== result.tool)
-      throw forged('told the result of a call that was not released')
+      throw forged('reported the result of a call that was not released')
     const { tool, request } = call
     this.#governance.observe({ tool, arguments: request }, result.outcome.ok ? result.outcome.content : '')
     const facts = outcomeFacts(result.outcome, result.durationMs)

@@ -7,7 +7,7 @@ import { next, type StateEvent } from './next.ts'
 /** States in which the run's row has `waiting`. */
 const WAITING: ReadonlySet<RunState> = new Set(['waiting', 'suspending', 'suspended'])
 
-/** Nobody drives a run that waits in the queue. */
+/** A run that waits in the queue has no driver. */
 const QUEUED: ReadonlySet<RunState> = new Set(QUEUED_STATES)
 
 type Current = Pick<RunRow, 'id' | 'state'>

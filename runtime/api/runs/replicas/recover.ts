@@ -43,7 +43,7 @@ export async function recoverRuns(deps: RunDeps, parts: Parts): Promise<void> {
 
 async function recoverRun(deps: RunDeps, parts: Parts, found: RunRow): Promise<void> {
   const { store, log, holder } = deps
-  // It is continued by the next service that stays.
+  // The next service that was not started for one command continues the run.
   if (deps.isTemporary && !found.endsWithService) return
   if (found.ending === undefined && !found.endsWithService && waitsOn(parts, found)) return
   await store.transaction((tx) => tx.changeRun(found.id, { holder: holder.id }))
@@ -53,7 +53,7 @@ async function recoverRun(deps: RunDeps, parts: Parts, found: RunRow): Promise<v
   if (state === undefined) await end(deps, parts, run)
 }
 
-/** A run that waits for its upload or in the queue goes on waiting. Returns false for every other run. */
+/** A run that waits for its upload or in the queue keeps waiting. Returns false for every other run. */
 function waitsOn({ uploads }: Parts, run: RunRow): boolean {
   if (run.state === 'waiting_upload') uploads.expect(run)
   return WAITING_FOR_PLACE.some((state) => state === run.state)

@@ -14,7 +14,7 @@ const RETENTION_EVERY_MS = 60_000
 const PAGE = 200
 
 /**
- * Watches the deadlines of runs that nobody drives: approvals that expire, after which the run continues, and the end of
+ * Watches the deadlines of runs without a driver: approvals that expire, after which the run continues, and the end of
  * the retention. Every process may do this; each deadline takes effect once.
  */
 export function watchSuspendedRuns(deps: RunDeps, parts: FinishParts): { stop(): Promise<void> } {
@@ -66,6 +66,6 @@ async function endForgotten(deps: RunDeps, parts: FinishParts): Promise<void> {
 async function endingOfForgotten(deps: RunDeps, run: RunRow): Promise<Ending> {
   if (run.waiting?.for === 'turn') return endingWhenIdle(deps, run)
   const seconds = deps.limits.suspendedRetentionMs / 1000
-  const message = `nobody continued the run within ${seconds} s; its last checkpoint is kept`
+  const message = `the run was not continued within ${seconds} s; its last checkpoint is kept`
   return { state: 'failed', code: 'deadline_exceeded', message }
 }

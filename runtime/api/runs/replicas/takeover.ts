@@ -1,5 +1,6 @@
 import { bestEffort } from '../../../kit/best-effort.ts'
 import { messageOf } from '../../../kit/errors.ts'
+import type { Log } from '../../../kit/log.ts'
 import { present } from '../../../kit/present.ts'
 import type { Held, RunRow, Store } from '../../../store/store.ts'
 import type { Uploads } from '../admit/uploads.ts'
@@ -33,9 +34,16 @@ export function watchAbandonedRuns(
   return repeat(round, everyMs)
 }
 
-export async function takeOverRuns({ store, holder, log }: RunDeps, active: ActiveRuns): Promise<void> {
+export async function takeOverRuns(
+  {
+    store,
+    holder,
+    log,
+  }: { readonly store: Store; readonly holder: { readonly id: string }; readonly log: Log },
+  active: { launch(run: RunRow): unknown },
+): Promise<void> {
   for (const { id, holder: former } of await store.listAbandonedRuns(DRIVEN, BATCH)) {
-    // A run that cannot be taken over, for example because its row is damaged, must not keep the others from it.
+    // A run that cannot be taken over, for example because its row is damaged, must not prevent the takeover of the others.
     await bestEffort(log, `take over the run ${id}`, async () => {
       const taken = await take(store, { id, ...present({ holder: former }) }, holder.id)
       if (!taken) return
