@@ -6,8 +6,9 @@
 /** Never reached, even if an entry allows them: metadata services, and addresses that are not of a single host. */
 export const NEVER = [
   ...['0.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '240.0.0.0/4'],
-  // Metadata and platform services: Azure, Alibaba, Oracle, AWS, Google.
+  // Metadata and platform services: Azure, Alibaba, Oracle, AWS, Google, Scaleway.
   ...['168.63.129.16/32', '100.100.100.200/32', '192.0.0.192/32', 'fd00:ec2::/32', 'fd20:ce::254/128'],
+  ...['fd00:c1::a9fe:a9fe/128', 'fd00:42::42/128'],
   ...['::/128', 'fe80::/10', 'fec0::/10', 'ff00::/8'],
 ] as const
 
@@ -15,7 +16,9 @@ export const NEVER = [
 export const PRIVATE = [
   ...['10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'],
   ...['192.0.0.0/24', '192.0.2.0/24', '192.88.99.0/24', '198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24'],
-  ...['::1/128', 'fc00::/7', '2001:db8::/32', '3fff::/20'],
+  ...['::1/128', 'fc00::/7', '2001::/23', '2001:db8::/32', '3fff::/20'],
+  // For translation inside a network. Where the IPv4 address is depends on the network's prefix.
+  '64:ff9b:1::/48',
 ] as const
 
 export const GLOBAL_UNICAST = '2000::/3'
@@ -26,7 +29,6 @@ export const EMBEDDINGS = [
   { range: '::ffff:0:0/96', at: 12 },
   { range: '::ffff:0:0:0/96', at: 12 },
   { range: '64:ff9b::/96', at: 12 },
-  { range: '64:ff9b:1::/48', at: 12 },
   { range: '2002::/16', at: 2 },
   { range: '2001::/32', at: 4 },
   { range: '2001::/32', at: 12, isInverted: true },

@@ -115,8 +115,11 @@ export function addressFault({ address, own, allowed }: AddressQuestion): string
   const all = [bytes, ...inner]
   const kinds = [ownKind(bytes, inner.length > 0), ...inner.map((one) => ownKind(one, false))]
   if (kinds.includes('never')) return 'it is a metadata, link-local or multicast address'
-  if (allowed) return isAny(bytes, allowed.map(range)) ? undefined : "it is outside the entry's addresses"
-  if (kinds.includes('private')) return 'it is a private address'
+  const named = allowed?.map(range).filter((one) => isInRange(bytes, one))
+  if (named?.length === 0) return "it is outside the entry's addresses"
+  if (!named && kinds.includes('private')) return 'it is a private address'
+  // A range opens a network. The machine itself must be named.
+  if (named?.some(({ bits }) => bits === bytes.length * 8)) return undefined
   const ownBytes = own.flatMap((text) => addressBytes(text) ?? [])
   const isOwn = ownBytes.some((mine) =>
     all.some((one) => isInRange(one, { bytes: mine, bits: mine.length * 8 })),

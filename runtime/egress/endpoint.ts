@@ -46,7 +46,9 @@ export class Endpoint {
     this.#server.on('request', this.#plain.onProxyRequest)
     this.#server.on('checkContinue', this.#plain.onProxyRequest)
     this.#server.on('upgrade', this.#plain.onUpgrade)
-    this.#server.on('clientError', (_error: Error, socket: Socket) => this.#onMalformed(socket))
+    this.#server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) =>
+      this.#onClientError(error, socket),
+    )
   }
 
   async listen(): Promise<void> {
@@ -75,7 +77,12 @@ export class Endpoint {
     socket.once('close', () => this.#sockets.delete(socket))
   }
 
-  #onMalformed(socket: Socket): void {
+  /** Not every error is a malformed request: a client may leave, or be too slow. */
+  #onClientError({ code }: NodeJS.ErrnoException, socket: Socket): void {
+    if (!code?.startsWith('HPE_')) {
+      socket.destroy()
+      return
+    }
     const { connections } = this.#options
     const refusal = malformed('the request is not HTTP/1.1 to a proxy')
     answer(socket, 400, connections.refuse({ ...refusal, host: 'unknown', port: 0 }))

@@ -48,6 +48,9 @@ describe('an address', () => {
     ],
     ...[
       '64:ff9b:1::a00:1',
+      '64:ff9b:1:7f00:0:100:101:101',
+      '2001:2::1',
+      '2001:1::1',
       '2002:7f00:1::1',
       '2002:a00:1::',
       '2001:0:101:101::80ff:fffe',
@@ -71,6 +74,8 @@ describe('an address', () => {
     ...[
       'fd00:ec2::254',
       'fd20:ce::254',
+      'fd00:42::42',
+      'fd00:c1::a9fe:a9fe',
       'fe80::1',
       'ff02::1',
       '::',
@@ -86,6 +91,8 @@ describe('an address', () => {
     expect(fault('1.2.3.4', undefined, ['1.2.3.4'])).toContain('the machine of the egress proxy')
     expect(fault('::ffff:1.2.3.4', undefined, ['1.2.3.4'])).toContain('the machine of the egress proxy')
     expect(fault('1.2.3.5', undefined, ['1.2.3.4'])).toBeUndefined()
+    expect(fault('10.1.2.3', ['10.1.0.0/16'], ['10.1.2.3'])).toContain('the machine of the egress proxy')
+    expect(fault('10.1.2.3', ['10.1.2.3/32'], ['10.1.2.3'])).toBeUndefined()
   })
 
   it('may be private if the entry names its range, and only in this range', () => {

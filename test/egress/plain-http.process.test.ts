@@ -103,7 +103,7 @@ describe('HTTP without TLS', () => {
           open -= 1
         })
       socket.resume()
-    }).listen(0, '127.0.0.1')
+    }).listen(0, '127.0.0.9')
     onTestFinished(() => void server.close())
     await once(server, 'listening')
     const { port } = server.address() as AddressInfo
@@ -125,7 +125,7 @@ describe('HTTP without TLS', () => {
     // An answer shows that the proxy has seen what happened before.
     await exchange(socketPath, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n')
 
-    found.resolve(['127.0.0.1'])
+    found.resolve(['127.0.0.9'])
 
     await until('the server was reached', () => opened === 1)
     await until('its connection is closed', () => open === 0)

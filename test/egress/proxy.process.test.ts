@@ -113,7 +113,8 @@ describe('an address', () => {
   it('of this machine is refused, unless the entry names it', async () => {
     const { tls } = await servers()
     const resolve = async () => ['127.0.0.1']
-    const open = await proxyRig({ ports: [tls], entry: { addresses: ['127.0.0.0/8'] }, resolve })
+    const named = ['127.0.0.1/32', '127.0.0.0/8']
+    const open = await proxyRig({ ports: [tls], entry: { addresses: named }, resolve })
     const closed = await proxyRig({ ports: [tls], entry: { addresses: undefined }, resolve })
 
     const control = await tlsThrough(open.socketPath, `${HOST}:${tls}`, HOST)
@@ -143,7 +144,7 @@ describe('an address', () => {
     let lookUps = 0
     const rig = await proxyRig({
       ports: [tls],
-      entry: { addresses: ['127.0.0.0/8'] },
+      entry: { addresses: ['127.0.0.1/32', '127.0.0.0/8'] },
       resolve: async () => answers[lookUps++] ?? [],
     })
 
