@@ -56,7 +56,7 @@ function readWhole(
   message: Buffer,
   { end, maxBytes }: { readonly end: number; readonly maxBytes: number },
 ): HelloReading | undefined {
-  if (message[0] !== CLIENT_HELLO) return refused('the first message is no ClientHello')
+  if (message[0] !== CLIENT_HELLO) return refused('the first message is not a ClientHello')
   const length = messageLength(message)
   if (length === undefined) return undefined
   if (length > maxBytes) return refused(`the ClientHello is longer than ${maxBytes} bytes`)

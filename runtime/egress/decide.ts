@@ -1,4 +1,5 @@
 import type { EgressCaller, EgressDestination, EgressGeneration, EgressRule } from '../../contracts/egress.ts'
+import { Method } from '../../policies/agent/egress/schema.ts'
 import type { Target } from './authority.ts'
 
 export interface Question extends Target {
@@ -88,7 +89,7 @@ const CHECKS: readonly Check[] = [
       : refuse(
           'method',
           `the method ${method} is not allowed for this host, only ${methods.join(', ')}`,
-          `Add ${method} to the methods of its entry.`,
+          `Allow ${method} in its entry: "mode: full", with ${method} in its methods if it has any.`,
         ),
 ]
 
@@ -112,10 +113,15 @@ function matches(pattern: string, { host }: Target): boolean {
 /** The narrowest entry that would allow a request. */
 export function entryFor({ host, port, protocol, method }: Question): string {
   if (host.kind === 'address') return 'Use the name of the host instead of its address.'
-  const mode = method === undefined || method === 'GET' || method === 'HEAD' ? 'read-only' : 'full'
-  const methods = mode === 'full' ? `, methods: [${method}]` : ''
-  const plain = protocol === 'http' ? ', http: allow' : ', splice: allow'
-  return `A person can allow it in the egress file of the service: {host: ${host.name}, ports: [${port}], mode: ${mode}${methods}${plain}, why: ...}.`
+  const plain = protocol === 'http' ? ', http: allow' : ''
+  return `A person can allow it in the egress file of the service: {host: ${host.name}, ports: [${port}], ${limitsFor(method)}${plain}, why: ...}.`
+}
+
+/** `splice: allow`, because an entry with limits is otherwise left out where TLS cannot be read, also for HTTP without TLS. */
+function limitsFor(method: string | undefined): string {
+  if (method === undefined || method === 'GET' || method === 'HEAD') return 'mode: read-only, splice: allow'
+  // An entry can list only the common methods.
+  return Method.safeParse(method).success ? `mode: full, methods: [${method}], splice: allow` : 'mode: full'
 }
 
 /** The sentence for the refused client. */

@@ -7,7 +7,7 @@ import type { Connections, OpenConnection } from './connections.ts'
 import type { Question, Refusal } from './decide.ts'
 import { type Dialler, dial } from './dial.ts'
 import { PlainHttp } from './plain-http.ts'
-import { PRIVATE_REMEDY, STATUS_OF_RULE } from './refusals.ts'
+import { asHeader, PRIVATE_REMEDY, STATUS_OF_RULE } from './refusals.ts'
 import { headersNamed } from './request-headers.ts'
 import { firstBytes, splice } from './splice.ts'
 
@@ -213,7 +213,7 @@ function answer(client: Socket, status: number, sentence: string): void {
   client.end(
     [
       `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-      `${EGRESS_REASON_HEADER}: ${sentence.replaceAll(/[^\x20-\x7e]/g, '?')}`,
+      `${EGRESS_REASON_HEADER}: ${asHeader(sentence)}`,
       'content-type: text/plain; charset=utf-8',
       `content-length: ${Buffer.byteLength(body)}`,
       'connection: close',

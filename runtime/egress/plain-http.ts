@@ -12,7 +12,7 @@ import { parseAbsoluteForm, parseAuthority, type Target, withPort } from './auth
 import type { Connections } from './connections.ts'
 import type { Question, Refusal } from './decide.ts'
 import { type Dialler, dial } from './dial.ts'
-import { PRIVATE_REMEDY, STATUS_OF_RULE } from './refusals.ts'
+import { asHeader, PRIVATE_REMEDY, STATUS_OF_RULE } from './refusals.ts'
 import { forwardedHeaders, headerFault, headersNamed } from './request-headers.ts'
 
 interface PlainHttpOptions extends Dialler {
@@ -209,7 +209,7 @@ const framing = (request: IncomingMessage) =>
 
 function end(response: ServerResponse, status: number, sentence: string): void {
   response.writeHead(status, {
-    [EGRESS_REASON_HEADER]: sentence.replaceAll(/[^\x20-\x7e]/g, '?'),
+    [EGRESS_REASON_HEADER]: asHeader(sentence),
     'content-type': 'text/plain; charset=utf-8',
     connection: 'close',
   })

@@ -12,7 +12,7 @@ const proxy = new EgressProxy({
   report: (report) => process.stdout.write(`${JSON.stringify(report)}\n`),
 })
 
-/** A proxy that may have missed a state must not go on with an older one. */
+/** A proxy that may have missed a state must not keep enforcing an older one. */
 function fail(error: unknown): never {
   process.stderr.write(`${messageOf(error)}\n`)
   proxy.close()

@@ -66,7 +66,7 @@ describe('a turn that waits for a decision', () => {
     expect(events.at(-1)?.event.data).toEqual({ turnId: 't1', state: 'completed' })
   })
 
-  it('is not started again by a driver that does not know that the turn was resumed', async () => {
+  it('is not started again by a driver that has no record of the resumed turn', async () => {
     const { host } = await aWaitingTurn({ agent: SCRIPTED })
 
     const next = await aSandbox({ agent: SCRIPTED, generation: 2 }, await sessionOf(host))
@@ -91,7 +91,7 @@ describe('a turn that waits for a decision', () => {
   })
 
   it.each([
-    ['the call is announced but nobody is asked', undefined],
+    ['the call is announced but no decision is requested', undefined],
     ['the call was released and runs', 'release'],
   ] as const)('does not give its session away while %s', async (_what, outcome) => {
     const agent: AgentConfig = {

@@ -10,7 +10,7 @@ import { processesOf } from './world/processes.ts'
 import type { Query } from './world/query.ts'
 import type { World } from './world/world.ts'
 
-/** What only a living service shows. */
+/** Facts that only a running service has. */
 export type ServedFacts = {
   readonly events: ReadonlyMap<string, readonly RunEnvelope[]>
   readonly verification: AuditVerification | undefined
@@ -155,7 +155,7 @@ async function factsOf(
 
 const LEAVING_TRIES = 20
 
-/** Processes that are about to end have five seconds for it. Pods in standby are not of the product. */
+/** Processes that are about to end have five seconds for it. Pods in standby do not count, because this program starts them. */
 async function settledProcesses(world: World): Promise<string[]> {
   await world.cluster?.close()
   for (let attempt = 0; ; attempt += 1) {

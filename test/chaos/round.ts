@@ -31,7 +31,7 @@ const READ_MS = 30_000
 const STOP_MS = 30_000
 const POLL_MS = 100
 
-/** Executes a plan, and judges what happened. Nothing of it is left afterwards. */
+/** Executes a plan, audits it, and removes everything that it created. */
 export async function runRound(ground: Ground, plan: RoundPlan): Promise<RoundResult> {
   const startedAt = performance.now()
   const world = await startWorld(ground, plan)
@@ -68,7 +68,7 @@ export async function runRound(ground: Ground, plan: RoundPlan): Promise<RoundRe
 
 type Playing = { readonly http: Http; readonly plan: RoundPlan; readonly signal: AbortSignal }
 
-/** Runs, people and faults, until everything has settled. */
+/** Drives runs, people and faults until everything has settled. */
 async function play(world: World, { http, plan, signal }: Playing) {
   const people: Person[] = []
   const isOver = () => people.length > 0 && people.every(hasSettled)

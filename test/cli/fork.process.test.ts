@@ -70,7 +70,7 @@ describe('fork', () => {
     })
   })
 
-  test('prints the reason of the service, and what to do', async () => {
+  test('prints the reason of the service and the next step', async () => {
     await using service = await startFakeService()
     const why = `${SOURCE} is running and has no checkpoint yet. Follow it.`
     service.answer = ({ path }) => (path.endsWith('/fork') ? refusal('run_not_ready', why) : undefined)

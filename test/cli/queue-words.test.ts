@@ -15,7 +15,7 @@ it('starts "in about 0 ms" if the expected start has passed', () => {
   expect(queueWords({ position: 1, estimatedStart: '2025-12-31T23:00:00.000Z' }, NOW)).toContain('0 ms')
 })
 
-it('is shown in the progress line, whose time goes on', async () => {
+it('is shown in the progress line, whose time continues', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   onTestFinished(() => void vi.useRealTimers())
   let now = 0

@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { freePort } from '../helpers/free-port.ts'
+import { processesWith } from '../helpers/processes-with.ts'
 import { until } from '../helpers/until.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
@@ -94,18 +95,6 @@ async function follow(commands: readonly string[], before: (command: string) => 
   }
   return outputs
 }
-
-/** Processes whose command line contains the word. */
-const processesWith = (word: string) =>
-  readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .filter((pid) => {
-      try {
-        return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(word)
-      } catch {
-        return false
-      }
-    })
 
 it('lets a run wait without a sandbox, as the documentation shows', async () => {
   const commands = commandsOf('A run waits without a sandbox.')

@@ -90,7 +90,7 @@ test('the commands name the service that was asked', async () => {
   expect(JSON.parse(stdout).continueWith[0]).toBe(`agentweaver approve ${RUN_ID} req-1 --url ${service.url}`)
 })
 
-test('a run that waits for its upload says so', async () => {
+test('shows that a run waits for its upload', async () => {
   await using service = await having({ state: 'waiting_upload', workspace: { kind: 'upload' } })
 
   const { stdout } = await runCli(['show', RUN_ID], { env: loginTo(service) })

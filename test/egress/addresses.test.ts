@@ -102,7 +102,7 @@ describe('an address', () => {
     expect(fault('1.1.1.1', ['10.1.0.0/16'])).toContain('outside')
   })
 
-  it.each(['', 'example.com', '1.2.3', '1.2.3.4.5', 'fe80::1%lo'])('%j is none', (address) => {
+  it.each(['', 'example.com', '1.2.3', '1.2.3.4.5', 'fe80::1%lo'])('%j is not an address', (address) => {
     expect(fault(address)).toBe('it is not an address')
   })
 })

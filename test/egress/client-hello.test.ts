@@ -97,7 +97,7 @@ describe('a ClientHello', () => {
   })
 })
 
-describe('the answer of a server', () => {
+describe('the response of a server', () => {
   it('asks for a second ClientHello only if it is a HelloRetryRequest', () => {
     expect(isRetryRequest(serverHello('retry'))).toBe(true)
     expect(isRetryRequest(serverHello('other'))).toBe(false)

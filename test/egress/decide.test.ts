@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { EgressDestination, EgressGeneration } from '../../contracts/egress.ts'
+import { allowlist } from '../../policies/agent/egress/allowlist.ts'
+import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
 import { parseAuthority } from '../../runtime/egress/authority.ts'
 import { decide, type Question } from '../../runtime/egress/decide.ts'
 
@@ -79,8 +82,30 @@ describe('a connection', () => {
 
     expect(decision).toMatchObject({ ok: false })
     expect(decision.ok || decision.refusal.remedy).toContain(
-      '{host: b.example.com, ports: [8443], mode: full, methods: [POST], http: allow, why: ...}',
+      '{host: b.example.com, ports: [8443], mode: full, methods: [POST], splice: allow, http: allow, why: ...}',
     )
+  })
+
+  it.each([
+    { protocol: 'tls' },
+    ...['GET', 'POST', 'PROPFIND'].map((method) => ({ protocol: 'http', method }) as const),
+  ] as const)('is allowed on a laptop by the entry that its refusal names: $protocol $method', (asked) => {
+    const wanted = question('b.example.com:8443', asked)
+    const refused = decide(generation({}), wanted)
+    const [entry = ''] = /\{.*\}/.exec(refused.ok ? '' : refused.refusal.remedy) ?? []
+
+    const policy = loadEgressPolicy(`apiVersion: agentweaver.io/v1
+kind: EgressPolicy
+name: test
+classes:
+  agent:
+    - ${entry.replace('...', 'the suggested entry')}
+  command: []
+`)
+    const [suggested] = allowlist(resolveEgress(policy, {}), 'agent', 'laptop')
+
+    expect(suggested, 'the entry is not left out').toBeDefined()
+    expect(decide(generation({ ...suggested } as Partial<EgressDestination>), wanted).ok).toBe(true)
   })
 
   it('is refused with the reason of the entry that is closest', () => {

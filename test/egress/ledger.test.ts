@@ -36,7 +36,7 @@ it('reports the first refusal at once, and repeats with their number', () => {
   expect(told()).toEqual(['a 1', 'a 1000'])
 })
 
-it('counts refusals of ever new hosts together', () => {
+it('counts refusals of many different hosts together', () => {
   const { ledger, refuse, told } = rig({ reportedRefusals: 3 })
   for (let index = 0; index < 100; index++) refuse(`host-${index}`)
   ledger.close()

@@ -114,14 +114,14 @@ it('has stored everything when each of two callers that close a sandbox continue
   await first
 })
 
-it('starts a proxy that was killed again, and tells the runs', async () => {
+it('restarts a proxy that was killed, and reports it to the runs', async () => {
   const { egress, sandbox, rules } = rig()
   const { socketPath } = sandbox('one')
   await egress.open(sandbox('one'))
   const [before = ''] = proxies()
 
   process.kill(Number(before), 'SIGKILL')
-  await until('the run is told', () => rules().includes('proxy-unavailable'))
+  await until('the run has the report', () => rules().includes('proxy-unavailable'))
   await until('there is another proxy', () => proxies().some((pid) => pid !== before))
   await until('it serves the sandbox', () =>
     exchange(socketPath, CONNECT_OTHER).then(

@@ -46,7 +46,7 @@ export async function servers() {
   return { tls: portOf(tls), http: portOf(http), names, requests }
 }
 
-/** A server that answers each connection with `bytes` and records its input. */
+/** A server that sends `bytes` to each connection and records its input. */
 export async function rawServer(bytes: Buffer) {
   const got: Buffer[] = []
   const server = await listening(

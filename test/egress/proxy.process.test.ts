@@ -201,7 +201,7 @@ describe('a request', () => {
     expect(answer).not.toContain('200')
   })
 
-  it('whose client says nothing in the tunnel is closed', async () => {
+  it('whose client sends nothing in the tunnel is closed', async () => {
     const { tls } = await servers()
     const { socketPath } = await proxyRig({ ports: [tls], limits: { handshakeMs: 50 } })
     const socket = await tunnel(socketPath, `${HOST}:${tls}`)
@@ -244,7 +244,7 @@ describe('a new state', () => {
 })
 
 describe('the limits', () => {
-  it('refuse connections beyond the number of a sandbox, and only while there are so many', async () => {
+  it('refuse connections beyond the limit of a sandbox, and only while it is reached', async () => {
     const { tls } = await servers()
     const { socketPath, denied } = await proxyRig({ ports: [tls], limits: { connectionsPerRun: 3 } })
     const open = [await tlsThrough(socketPath, `${HOST}:${tls}`, HOST)]

@@ -75,7 +75,7 @@ describe.each(BACKENDS)('a command with network access in $name', async (backend
   const machine = new Machine()
   let executor: Executor
   const run = (command: string) => execute(executor, command, { network: true })
-  /** A program that connects and prints what it reads, or why it cannot. */
+  /** A program that connects and prints its input, or the error. */
   const reach = (to: string) =>
     run(
       `node -e 'require("net").connect(${to}).on("data", (d) => console.log(String(d))).on("error", (e) => console.log(e.code))'`,
@@ -173,7 +173,7 @@ describe.each(BACKENDS)('a command with network access in $name', async (backend
       expect((await run(`curl -sS --cacert ca.crt ${url()}/b`)).stdout).toBe('got /b')
     })
 
-    it('gets no more by speaking to the socket itself, or by replacing the relay', async () => {
+    it('gets no wider access by using the socket directly, or by replacing the relay', async () => {
       const outcome = await run(
         `pkill -f '^/agentweaver/node'; curl -sS -x http://127.0.0.1:3128 ${url()}/; ` +
           `node -e 'const s = require("net").connect("/agentweaver/egress/socket"); s.write("CONNECT 127.0.0.1:22 HTTP/1.1\\r\\n\\r\\n"); s.on("data", (d) => console.log(String(d).slice(0, 12)))'`,

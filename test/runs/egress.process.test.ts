@@ -74,7 +74,7 @@ it('gives the commands of a run the listed hosts, and shows what was refused', a
   )
 })
 
-it('gives no network to a run that asks for none', async () => {
+it('gives no network to a run that does not request it', async () => {
   const { run, url } = await aPlace('network_enabled: true\n')
 
   const { events } = await run(`env | grep -ci proxy; curl -sS --cacert ca.crt ${url}; true`, {

@@ -40,7 +40,7 @@ async function filesOf(id: string): Promise<string> {
 }
 
 describe('a fork', () => {
-  it('continues the conversation and the files of the source in a run of its own', async () => {
+  it('continues the conversation and the files of the source in a separate run', async () => {
     const { service: at, store } = service()
     const source = await anEndedRun([
       [shell('echo first > log.txt'), DONE],
@@ -125,7 +125,7 @@ describe('a fork', () => {
     await at.cancel(alice, id)
   })
 
-  it('takes files of a folder only if the request names the folder', async () => {
+  it('uses the files of a folder only if the request names the folder', async () => {
     const { service: at, aWorkspace } = service()
     const path = aWorkspace()
     const first = await at.startRun(
@@ -163,7 +163,7 @@ describe('a fork', () => {
     expect(reasons).toEqual(isDenied ? [expect.stringContaining('secret')] : [])
   })
 
-  it('takes uploaded files in place of those of the checkpoint', async () => {
+  it('uses uploaded files in place of the files of the checkpoint', async () => {
     const { service: at, store } = service()
     const source = await anEndedRun([
       [shell('echo first > log.txt'), DONE],
@@ -192,7 +192,7 @@ describe('a fork', () => {
     ])
 
     const { id } = await at.forkRun(alice, source, aFork())
-    await until('it acted', async () => (await resultsOf(id)) === 1)
+    await until('its first call has a result', async () => (await resultsOf(id)) === 1)
     const claim = (await store.listClaims(['bound'])).find(({ runId }) => runId === id)
     process.kill(-(claim!.handle as { pid: number }).pid, 'SIGKILL')
     const events = await follow(at, id)
@@ -202,7 +202,7 @@ describe('a fork', () => {
     expect(dataOf(events, 'done')).toEqual([{ state: 'succeeded' }])
   })
 
-  it('keeps its files when those of the source are deleted before it starts', async () => {
+  it('keeps its files when the checkpoint of the source is deleted before it starts', async () => {
     const { service: at, store } = service()
     const source = await anEndedRun([
       [shell('echo first > log.txt'), DONE],
@@ -221,7 +221,7 @@ describe('a fork', () => {
     })
   })
 
-  it('has at most the settings of its source, and those of today', async () => {
+  it('has at most the settings of its source and the current settings', async () => {
     const { service: at, store } = service()
     const source = await anEndedRun([[DONE], [shell('true')]], {
       policy: { require_approval_for_all_shell: true, network_enabled: false },
@@ -312,7 +312,7 @@ describe('a fork of a run that is suspended while a call waits', () => {
 })
 
 describe('a run with the files of another run', () => {
-  it('has a new conversation, and a sandbox can have them too', async () => {
+  it('has a new conversation, and a sandbox can start with them too', async () => {
     const { service: at } = service()
     const source = await anEndedRun([[shell('echo first > log.txt'), DONE], [DONE]])
 

@@ -16,7 +16,7 @@ type Given = Partial<NewRun> & {
   next?: boolean
   saved?: boolean
   failed?: boolean
-  /** The answer to the first commit is lost, so the transaction is tried again. */
+  /** The response to the first commit is lost, so the transaction is tried again. */
   repeated?: boolean
 }
 
@@ -82,11 +82,11 @@ it('ends with the loss if the effects of its last turn are lost too', async () =
   })
 })
 
-it('continues if there is more to do, or may be', async () => {
+it('continues if there is another turn, or may be one', async () => {
   expect(await lost({ next: true })).toMatchObject({ state: 'queued' })
   expect(await lost({ interactive: true })).toMatchObject({ state: 'queued' })
 })
 
-it('is queued once if the answer to the commit was lost', async () => {
+it('is queued once if the response to the commit was lost', async () => {
   expect(await lost({ next: true, repeated: true })).toMatchObject({ state: 'queued' })
 })

@@ -116,7 +116,7 @@ it('suspends a run that waits when the service is stopped, and continues it afte
   await once(second.child, 'exit')
 })
 
-it('is left alone by a service for one command, and continued by the next service that stays', async () => {
+it('is left alone by a service for one command, and continued by the next service that was not started for one command', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'aw-restart-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const workspace = join(folder, 'workspace')

@@ -90,7 +90,7 @@ describe.skipIf(reason !== undefined)(`a run on PostgreSQL${reason ? ` (skipped:
     await started.close()
   })
 
-  it('continues after the database and its proxy said nothing any more', async () => {
+  it('continues after the database and its proxy stopped responding', async () => {
     await using proxy = await proxyTo(await aDatabase())
     const started = await onPostgres(proxy.url)
 
@@ -209,7 +209,7 @@ describe('a run on SQLite', () => {
 })
 
 describe('a cancellation while the store cannot be written', () => {
-  it('is refused and not answered with the state before it, and ends the run afterwards', async () => {
+  it('is refused instead of returning the state before it, and ends the run afterwards', async () => {
     const { started, fault } = await aLockableStore()
     const { service, aWorkspace } = started
     const { id } = await service.startRun(alice, aRun(aWorkspace(), [{ kind: 'wait', ms: 600_000 }]))

@@ -53,7 +53,7 @@ describe('the sweep of stored data', () => {
     expect(sweeps).toEqual([])
   })
 
-  it('goes on in one round while there is more, up to a limit', async () => {
+  it('continues in one round while there is more, up to a limit', async () => {
     const { sweeps, sweeping, left } = aSweep({ rows: 1_000_000 })
 
     await vi.advanceTimersByTimeAsync(MINUTE_MS)

@@ -159,18 +159,20 @@ export function testContents(engine: StoreUnderTest): void {
   })
 
   describe('a copy of a checkpoint', () => {
-    const archived = (content: string) => ({ kind: 'archive', sha256: content }) as const
-
-    it('needs no bytes, and stays when the original is replaced', async () => {
-      const { store, count, age } = await place()
+    /** A run with a checkpoint of 30 bytes of files and 31 bytes of session, and a run for the copy. */
+    async function givenOriginal(store: Store) {
       const [from, to] = [await givenRun(store), await givenRun(store)]
-      const [files, session] = [await write(store, patterned(30)), await write(store, patterned(31))]
-      const contents = [files.sha256, session.sha256]
-      await commit(
-        store,
-        from,
-        checkpointOf(contents, { workspace: archived(files.sha256), session: session.sha256 }),
-      )
+      const files = await write(store, patterned(30))
+      const session = await write(store, patterned(31))
+      const workspace = { kind: 'archive', sha256: files.sha256 } as const
+      const parts = { workspace, session: session.sha256 }
+      await commit(store, from, checkpointOf([files.sha256, session.sha256], parts))
+      return { from, to, session }
+    }
+
+    it('stores no new bytes, and stays when the original is replaced', async () => {
+      const { store, count, age } = await place()
+      const { from, to, session } = await givenOriginal(store)
 
       await store.transaction((tx) => tx.copyCheckpoint(['workspace', 'session'], { from, to }))
       await commit(store, from, checkpointOf([], { generation: 2 }))
@@ -185,16 +187,9 @@ export function testContents(engine: StoreUnderTest): void {
       await store.close()
     })
 
-    it('of the session alone keeps only the session', async () => {
+    it('contains only the session if only the session is copied', async () => {
       const { store, age } = await place()
-      const [from, to] = [await givenRun(store), await givenRun(store)]
-      const [files, session] = [await write(store, patterned(30)), await write(store, patterned(31))]
-      const contents = [files.sha256, session.sha256]
-      await commit(
-        store,
-        from,
-        checkpointOf(contents, { workspace: archived(files.sha256), session: session.sha256 }),
-      )
+      const { from, to, session } = await givenOriginal(store)
 
       await store.transaction((tx) => tx.copyCheckpoint(['session'], { from, to }))
 
@@ -245,7 +240,7 @@ export function testContents(engine: StoreUnderTest): void {
       await store.close()
     })
 
-    it('deletes unused contents early if their owner has gigabytes of them', async () => {
+    it('deletes unused contents early if they exceed two gigabytes of one owner', async () => {
       const { store, count, age, execute } = await place()
       const runId = await givenRun(store)
       const used = await write(store, patterned(20))
@@ -264,7 +259,7 @@ export function testContents(engine: StoreUnderTest): void {
       await store.close()
     })
 
-    it('deletes at most as many as it is told', async () => {
+    it('deletes at most the given number', async () => {
       const { store, count, age } = await place()
       for (const length of [1, 2, 3]) await write(store, patterned(length))
       await age(25 * HOUR_MS)

@@ -75,7 +75,7 @@ async function givenOldRun({ writer }: Engine, id: string, endedAt: string | nul
 }
 
 describe.each(ENGINES)('the migration of a store on %s', (_name, open) => {
-  it('takes along what a driver of an active run needs of its events', async () => {
+  it('copies from the events what the driver of an active run needs', async () => {
     const engine = await open()
     onTestFinished(() => engine.close())
     await migrate(engine, BEFORE_CALLS)

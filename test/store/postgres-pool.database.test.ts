@@ -63,7 +63,7 @@ describe.skipIf(!serverUrl)('the connections to PostgreSQL', () => {
     await db.destroy()
   })
 
-  it('are replaced together when one of them is silent, so that one caller waits and not each in turn', async () => {
+  it('are replaced together when one of them is silent, so that only one caller waits', async () => {
     await using proxy = await proxyTo(await createDatabase(serverUrl))
     const db = open(proxy.url, { size: 8, answerMs: 3_000 })
     const eight = () => Promise.allSettled(Array.from({ length: 8 }, () => backend(db)))

@@ -24,7 +24,7 @@ export function testQueue(engine: StoreUnderTest): void {
 
       expect(await headsOf('h1', 'h2')).toEqual([first, other])
       await move(first, 'starting')
-      // The owner whose run started goes behind the other one.
+      // The owner whose run started moves behind the other one.
       expect(await headsOf('h1', 'h2')).toEqual([other, second])
       await move(second, 'cancelled')
       expect(await headsOf('h1', 'h2')).toEqual([other])
@@ -47,7 +47,7 @@ export function testQueue(engine: StoreUnderTest): void {
 
       const positions = await Promise.all([a1, a2, b1, b2].map(positionOf))
 
-      // The owner p2 has no run yet, so its first run comes before those of p1.
+      // The owner p2 has no run yet, so its first run comes before the runs of p1.
       expect(positions).toEqual([2, 4, 1, 3])
       for (const id of [busy, a1, a2, b1, b2]) await move(id, 'cancelled')
     })

@@ -92,7 +92,7 @@ describe('the embedded store', () => {
     await store.close()
   })
 
-  it('keeps no write of a queue waiting for the waits of those before it', async () => {
+  it('does not delay a queued write by the waits of the writes before it', async () => {
     const file = freshFile()
     await (await openAt({ kind: 'sqlite', file })).close()
     const store = createSqlStore(await openSqlite(file, 2_000), new EventListeners(silentLog), {

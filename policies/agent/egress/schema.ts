@@ -5,7 +5,7 @@ import { hostFault } from './host.ts'
 import { isWrittenAsPlaceholder, PLACEHOLDERS, placeholderOf } from './placeholders.ts'
 
 const READING = ['GET', 'HEAD'] as const
-const Method = z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+export const Method = z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 
 /**
  * DNS is not an allowed port: names are resolved by the cluster's resolver, which enforces the allowlist. An external

@@ -36,7 +36,7 @@ const numbered = (events: readonly RunEvent[]): RunEnvelope[] =>
 const received = (events: readonly RunEnvelope[]) =>
   events.map((event) => ({ id: String(event.sequence), data: JSON.stringify(event) }))
 
-/** What the run would be with these events, in the store and for its readers. */
+/** The run with these events, in the store and for its readers. */
 function withEvents(events: readonly RunEvent[]): Partial<RunFacts> {
   const all = numbered(events)
   const connection = { replica: 'api-1', status: 200 }
@@ -113,7 +113,7 @@ it('finds nothing in a sound round', () => {
   expect(findingsOf(SOUND)).toEqual([])
 })
 
-it('accepts a run that nobody was to decide, while its request is open', () => {
+it('accepts a run without a person who decides, while its request is open', () => {
   const waiting = { state: 'suspended', waitingFor: 'approval', isLeft: true, openRequests: 1 }
 
   expect(findingsOf(withRun(waiting))).toEqual([])
@@ -269,7 +269,7 @@ const ENDINGS: readonly Doctored[] = [
     withRun({ failureCode: 'internal' }),
     /failed with internal/,
   ],
-  ['a run was cancelled by nobody', withRun({ state: 'cancelled' }), /cancelled by nobody/],
+  ['a run was cancelled without a request', withRun({ state: 'cancelled' }), /cancelled without a request/],
   ['a run succeeded without its work', withRun(withEvents(without('tool.result'))), /r0m0 never ended/],
   ['a request made two runs', { ...SOUND, runsByIndex: { 0: 2 } }, /request 0 made 2 runs/],
   ['a request made no run', { ...SOUND, runsByIndex: {} }, /request 0 made 0 runs/],

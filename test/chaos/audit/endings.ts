@@ -30,7 +30,7 @@ function checkTruth(run: RunFacts): string[] {
   if (code !== undefined && !EXPECTED_FAILURES.has(code))
     problems.push(`failed with ${code}: ${run.failureMessage}`)
   if (state === 'cancelled' && !run.hasCancelled && run.shape !== 'sandbox')
-    problems.push('was cancelled by nobody')
+    problems.push('was cancelled without a request')
   if (state === 'succeeded') problems.push(...checkSuccess(run))
   return problems
 }

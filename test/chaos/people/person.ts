@@ -183,7 +183,7 @@ export function startPerson({ world, http, plan, onEvent, signal }: PersonOption
     insistOnce({ method: 'POST', path: `${API_ROUTES.runs}/${id}/commands`, json, prefersAsync: true })
 
   const post = (verb: string) => ({ method: 'POST', path: `${API_ROUTES.runs}/${id}/${verb}` }) as const
-  /** The service waits for the checkpoint before it answers. */
+  /** The service waits for the checkpoint before it responds. */
   const LONG_MS = 55_000
 
   async function suspendOnce({ state }: Run): Promise<void> {
@@ -192,7 +192,7 @@ export function startPerson({ world, http, plan, onEvent, signal }: PersonOption
     await http.ask(random.pick(replicas), { ...post('suspend'), timeoutMs: LONG_MS })
   }
 
-  /** What the person does about the state of the run, one act at a time. */
+  /** Acts on the state of the run, one action at a time. */
   async function act(run: Run): Promise<void> {
     if (plan.shape === 'sandbox') return run.state === 'waiting' ? useSandbox() : undefined
     await suspendOnce(run)

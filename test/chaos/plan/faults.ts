@@ -16,11 +16,11 @@ export type Action =
   /** SIGTERM to the API, and a new process after it has ended. */
   | { readonly kind: 'restart'; readonly restartAfterMs: number }
   | { readonly kind: 'refuse-database'; readonly forMs: number }
-  /** The open connections stay open, and nothing comes or goes. */
+  /** The open connections stay open, but no data passes. */
   | { readonly kind: 'silence-database' }
   | { readonly kind: 'slow-database'; readonly delayMs: number; readonly forMs: number }
   | { readonly kind: 'terminate-connections' }
-  /** SIGKILL to the API when it commits, before or after the database has heard of it. */
+  /** SIGKILL to the API when it commits, before or after the database has received the commit. */
   | {
       readonly kind: 'kill-at-commit'
       readonly nth: number

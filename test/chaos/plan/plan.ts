@@ -2,7 +2,7 @@ import type { Backend } from './backends.ts'
 import { type Fault, planFaults } from './faults.ts'
 import { createRandom, type Random } from './random.ts'
 
-/** What the agent of a run does, and what people do with the run. */
+/** The actions of the agent of a run, and of its users. */
 export const SHAPES = [
   'plain',
   'chatty',

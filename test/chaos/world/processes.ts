@@ -19,7 +19,7 @@ function workingFolder(pid: number): string {
   }
 }
 
-/** Every living process of this machine. Zombies are left out: their parent has to take note of them. */
+/** Every living process of this machine. Zombies are left out, because only their parent can remove them. */
 function allProcesses(): Found[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -35,7 +35,7 @@ function allProcesses(): Found[] {
 
 /**
  * Processes that name the folder of a round: in their command line, working folder, environment or mounts. The mounts
- * find a command in a sandbox, which knows nothing of the folder.
+ * find a command in a sandbox, which does not see the path of the folder.
  */
 export function processesOf(token: string): Found[] {
   const places = (pid: number) =>

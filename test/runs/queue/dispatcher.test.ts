@@ -44,7 +44,7 @@ async function aDispatcher(wrap: (store: Store) => Store = (store) => store) {
 }
 
 describe('the dispatcher', () => {
-  it('launches no more runs at a time than it may, and the next one when a sandbox serves', async () => {
+  it('launches no more runs at a time than the limit, and the next one when a sandbox serves', async () => {
     const { store, dispatcher, launched } = await aDispatcher()
     for (let index = 0; index < 4; index += 1) await givenRun(store)
 

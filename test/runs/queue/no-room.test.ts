@@ -63,7 +63,7 @@ describe('a run that found no room', () => {
     ])
   })
 
-  it('ends if it is to end, because nothing would end it in the queue', async () => {
+  it('ends if its end is decided, because nothing would end it in the queue', async () => {
     const { store, fail } = await aRunWithoutRoom()
     await store.transaction((tx) => tx.changeRun('run_1', { ending: { state: 'cancelled', by: 'ada' } }))
 
@@ -95,7 +95,7 @@ describe('a run that found no room', () => {
     expect(attempts).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
   })
 
-  it('waits on after ten attempts if it has work to lose', async () => {
+  it('keeps waiting after ten attempts if it has a checkpoint', async () => {
     const { store, fail } = await aRunWithoutRoom()
     await store.transaction((tx) => tx.changeRun('run_1', { checkpoint: { sequence: 1 } }))
 

@@ -44,7 +44,7 @@ async function aQueue(limits: Partial<RunLimits> = {}) {
       db.prepare('update runs set settings_json = ? where id = ?').run('[]', id)
       db.close()
     },
-    // Ids increase with time, as those of the product: runs that are queued in one millisecond are picked by id.
+    // Ids increase with time, as in the product: runs that are queued in one millisecond are picked by id.
     queue: (owner: string, over: Partial<NewRun> = {}) =>
       givenRun(store, { id: `run_${String(queued++).padStart(32, '0')}`, owner, ...over }),
     /** Owners of all runs that can start, in their order. */
@@ -112,7 +112,7 @@ describe('the next run of the queue', () => {
     expect(await store.listClaims(['requested'])).toMatchObject([{ runId: id, ...picked?.request.claim }])
   })
 
-  it('is none while the owner or the deployment has no place, and another one after the end of a run', async () => {
+  it('is undefined while the owner or the deployment has no place, and a run after another one has ended', async () => {
     const { queue, pick, end } = await aQueue({ maxRuns: 2, maxRunsPerOwner: 1 })
     const ids = [await queue('a'), await queue('a'), await queue('b'), await queue('c')]
 
@@ -124,7 +124,7 @@ describe('the next run of the queue', () => {
     expect(second.map((one) => one?.run.id)).toEqual([ids[3], undefined])
   })
 
-  it('is not one that is to end', async () => {
+  it('is not a run with a decided end', async () => {
     const { queue, pick, store } = await aQueue()
     const id = await queue('a')
     const other = await queue('b')
@@ -142,7 +142,7 @@ describe('the next run of the queue', () => {
     expect((await pick())?.run.id).toBe(next)
   })
 
-  it('is not one that was cancelled, and the line of its owner moves on', async () => {
+  it('is not a cancelled run, and the next run of its owner takes its turn', async () => {
     const { queue, end, order } = await aQueue()
     const head = await queue('a')
     await queue('a')
@@ -164,7 +164,7 @@ describe('the next run of the queue', () => {
     expect((await pick())?.run.id).toBe(id)
   })
 
-  it('is none of a kind without room until one is due or room is reported, and other kinds go on', async () => {
+  it('is no run of a kind without room until one is due or room is reported, but a run of another kind', async () => {
     const { queue, pick, store, deps } = await aQueue()
     const id = await queue('a')
     await pick()

@@ -7,7 +7,7 @@ import { alice, aRun, startService } from '../service-rig.ts'
 /** Each start with a deadline of 30 s from the request would fail, if all began at once. */
 const RUNS = 40
 
-it('ends all runs well that are started at once, and never launches more sandboxes at a time than it may', {
+it('completes all runs that are started at once, and never launches more sandboxes at a time than the limit', {
   timeout: 900_000,
 }, async () => {
   const { service, store, aWorkspace, close } = await startService({
@@ -38,7 +38,7 @@ it('ends all runs well that are started at once, and never launches more sandbox
   expect(most).toBeLessThanOrEqual(2)
 })
 
-it('starts the run of another owner before the many that waited earlier', async () => {
+it('starts the run of another owner before many earlier runs of one owner', async () => {
   const { service, aWorkspace, close } = await startService({ AGENTWEAVER_MAX_RUNS: '1' })
   onTestFinished(close)
   const start = (caller: Caller): Promise<Run> => service.startRun(caller, aRun(aWorkspace(), []))
