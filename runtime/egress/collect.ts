@@ -18,25 +18,33 @@ export function collect<T>(
 ): Promise<{ readonly result: T; readonly bytes: Buffer } | undefined> {
   const { promise, resolve } = Promise.withResolvers<{ result: T; bytes: Buffer } | undefined>()
   let bytes = before
-  const give = () => resolve(undefined)
+  let isDone = false
+  /** At once: a packet that arrived together with the last one stays in the socket for the next reader. */
+  const finish = (found?: { result: T; bytes: Buffer }) => {
+    if (isDone) return
+    isDone = true
+    clearTimeout(timer)
+    socket.off('data', onData)
+    socket.pause()
+    for (const event of ENDS) socket.off(event, give)
+    resolve(found)
+  }
+  const give = () => finish()
   const look = () => {
     const result = read(bytes)
-    if (result !== undefined) resolve({ result, bytes })
+    if (result !== undefined) finish({ result, bytes })
   }
   const onData = (chunk: Buffer) => {
     bytes = Buffer.concat([bytes, chunk])
     look()
   }
   const timer = setTimeout(give, ms)
-  for (const event of ['end', 'error', 'close'] as const) socket.on(event, give)
+  for (const event of ENDS) socket.on(event, give)
   look()
   if (!socket.readable) give()
   // An earlier collection has paused the socket.
-  else socket.on('data', onData).resume()
-  return promise.finally(() => {
-    clearTimeout(timer)
-    socket.off('data', onData)
-    socket.pause()
-    for (const event of ['end', 'error', 'close'] as const) socket.off(event, give)
-  })
+  if (!isDone) socket.on('data', onData).resume()
+  return promise
 }
+
+const ENDS = ['end', 'error', 'close'] as const

@@ -26,7 +26,10 @@ async function connected(
   if (socketPath === undefined || !sandbox.isolation.enforcesEgress) return sandbox
   const close = () => egress.close({ runId, generation })
   void sandbox.lost.then(close)
-  const hosts = await egress.open({ runId, generation, kind, socketPath })
+  const hosts = await egress.open({ runId, generation, kind, socketPath }).catch(async (error: unknown) => {
+    await sandbox.release('its way to the network could not be opened')
+    throw error
+  })
   return {
     ...sandbox,
     warnings: [...sandbox.warnings, ...loosened(hosts, sandbox)],
