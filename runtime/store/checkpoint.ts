@@ -5,6 +5,8 @@ import type { Origin, WorkspaceForms } from './columns.ts'
 export interface Checkpoint {
   /** The last event of the run that the checkpoint includes. */
   readonly sequence: number
+  /** The last turn that had ended, by its ordinal; 0 if none had. Checkpoints of an earlier release do not have it. */
+  readonly afterTurn?: number
   /** The turn during which the session was saved. */
   readonly turnId?: string
   /** The calls that waited then. */

@@ -61,6 +61,7 @@ export const RunEnding = z.discriminatedUnion('state', [
 export type RunEnding = Readonly<z.infer<typeof RunEnding>>
 export const SavedCheckpoint = z.looseObject({
   sequence: z.int(),
+  afterTurn: z.int().exactOptional(),
   turnId: z.string().exactOptional(),
   carriedCalls: z.array(z.string()).exactOptional(),
   openCalls: z.array(z.string()).exactOptional(),

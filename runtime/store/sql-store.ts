@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { RunEnvelope } from '../../contracts/events.ts'
 import type { Log } from '../kit/log.ts'
 import { present } from './codec.ts'
+import { completeAll } from './complete-all.ts'
 import type { Engine, WriteScope } from './engine.ts'
 import type { EventListeners } from './event-listeners.ts'
 import { transactionOver } from './sql-transaction.ts'
@@ -70,11 +71,12 @@ export function createSqlStore(
     readContent: (owner, sha256, range) =>
       readContent(reading, blobs, { owner, sha256, ...present({ range }) }),
     readCheckpoint: (runId) => readCheckpoint(reading, runId),
-    sweep: async ({ endedBefore, now, limit }) => {
-      const checkpoints = await write((scope) => deleteOldCheckpoints(scope, endedBefore, limit))
-      const keys = await write((scope) => deleteOldKeys(scope, now))
-      return checkpoints + keys + (await sweepContents(reading, { write, blobs }, limit))
-    },
+    sweep: ({ endedBefore, now, limit }) =>
+      completeAll([
+        () => write((scope) => deleteOldCheckpoints(scope, endedBefore, limit)),
+        () => write((scope) => deleteOldKeys(scope, now)),
+        () => sweepContents(reading, { write, blobs }, limit),
+      ]),
 
     readApiKey: (hash) => readApiKey(reading, hash),
     countApiKeys: () => countApiKeys(reading),

@@ -33,9 +33,26 @@ export function blobChunks(reading: Scope, write: Write): BlobStore {
         yield piece
       }
     },
-    delete: (id) =>
-      write(
-        async ({ db }) => void (await db.deleteFrom('content_chunks').where('content_id', '=', id).execute()),
-      ),
+    async delete(id) {
+      for (let deleted = SLICE; deleted === SLICE; ) deleted = await write((scope) => deleteSlice(scope, id))
+    },
   }
+}
+
+/** Chunks per statement. A database cancels a statement that takes too long, and a content has up to 1,024 chunks. */
+const SLICE = 64
+
+async function deleteSlice({ db }: Scope, id: string): Promise<number> {
+  const slice = db
+    .selectFrom('content_chunks')
+    .select('ordinal')
+    .where('content_id', '=', id)
+    .orderBy('ordinal')
+    .limit(SLICE)
+  const { numDeletedRows } = await db
+    .deleteFrom('content_chunks')
+    .where('content_id', '=', id)
+    .where('ordinal', 'in', slice)
+    .executeTakeFirstOrThrow()
+  return Number(numDeletedRows)
 }

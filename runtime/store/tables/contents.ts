@@ -4,6 +4,7 @@ import { SandboxError } from '../../kit/errors.ts'
 import type { BlobStore, ByteRange } from '../blob-store.ts'
 import type { WrittenContent } from '../checkpoint.ts'
 import { toText } from '../codec.ts'
+import { completeAll } from '../complete-all.ts'
 import type { Engine, Scope } from '../engine.ts'
 import type { Write } from './blobs.ts'
 
@@ -146,8 +147,13 @@ export async function sweepContents(
     .where('state', '=', 'deleting')
     .limit(limit)
     .execute()
-  for (const { id } of doomed) await discard({ write, blobs }, id)
-  return doomed.length
+  // One content that cannot be deleted now must not keep the others.
+  return completeAll(
+    doomed.map(({ id }) => async () => {
+      await discard({ write, blobs }, id)
+      return 1
+    }),
+  )
 }
 
 /**

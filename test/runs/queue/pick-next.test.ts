@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { RunDeps, RunLimits } from '../../../runtime/api/runs/deps.ts'
 import { transition } from '../../../runtime/api/runs/machine/transition.ts'
@@ -29,6 +30,7 @@ async function aQueue(limits: Partial<RunLimits> = {}) {
     clock: () => new Date(),
     limits: { maxRuns: 100, maxRunsPerOwner: 100, ...limits },
     holder: { id: 'me' },
+    log: silentLog,
   } as unknown as RunDeps
   const pick = () => pickNext(deps, LANES)
   let queued = 0
@@ -36,6 +38,12 @@ async function aQueue(limits: Partial<RunLimits> = {}) {
     store,
     deps,
     pick,
+    /** Writes settings that no release has. */
+    async damage(id: string) {
+      const db = new DatabaseSync(join(folder, 'store.db'))
+      db.prepare('update runs set settings_json = ? where id = ?').run('[]', id)
+      db.close()
+    },
     // Ids increase with time, as in the product: runs that are queued in one millisecond are picked by id.
     queue: (owner: string, over: Partial<NewRun> = {}) =>
       givenRun(store, { id: `run_${String(queued++).padStart(32, '0')}`, owner, ...over }),
@@ -124,6 +132,14 @@ describe('the next run of the queue', () => {
 
     expect((await pick())?.run.id).toBe(other)
     expect(await pick()).toBeUndefined()
+  })
+
+  it('is the one behind a run that this release cannot read', async () => {
+    const { queue, pick, damage } = await aQueue()
+    const [damaged, next] = [await queue('a'), await queue('b')]
+    await damage(damaged)
+
+    expect((await pick())?.run.id).toBe(next)
   })
 
   it('is not a cancelled run, and the next run of its owner takes its turn', async () => {

@@ -81,7 +81,10 @@ export async function copyOrigin(tx: Transaction, origin: RunRow, run: RunRow): 
   await tx.copyCheckpoint(parts, { from: origin.id, to: run.id })
   if (!parts.includes('session')) return run
   // No event of the new run is part of the checkpoint.
-  const facts = { checkpoint: { sequence: 0 }, ...present({ checkpointAt: run.source?.checkpointAt }) }
+  const facts = {
+    checkpoint: { sequence: 0, afterTurn: 0 },
+    ...present({ checkpointAt: run.source?.checkpointAt }),
+  }
   await tx.changeRun(run.id, facts)
   return { ...run, ...facts }
 }

@@ -307,6 +307,8 @@ export class ActiveRun {
   ): Promise<boolean> {
     if (!isLoss(ending) || this.#isForged) return false
     await this.#departure.stopRelay()
+    if (serving && ending.code === 'api_restarted')
+      await this.#departure.saveIfEnded(serving, this.#turns.working?.id)
     const state = await requeueLost(this.#deps, this.#parts, { run: this.run, loss: ending })
     if (state === undefined) return false
     const part = () =>
@@ -350,7 +352,7 @@ export class ActiveRun {
     this.#departure.relaying = relay.run().catch((error) => this.#fail(error))
     const serving = { ...launched, relay }
     await begun
-    this.#turns.expect({ turn: launched.turn })
+    this.#turns.expect(launched)
     this.#watchdog.serve()
     this.#ready.resolve(serving)
     this.#orFail(watchBudgets(this.#deps, this.run, this.#interrupted.signal).then(this.#endSpent))

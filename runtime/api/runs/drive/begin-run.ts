@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { RunRow, Transaction, TurnRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import { whileHeld } from '../held-run.ts'
-import { selectedEvent } from '../launch/launch.ts'
+import { after, selectedEvent } from '../launch/launch.ts'
 import type { LaunchedSandbox } from '../launch/launched-sandbox.ts'
 import { transition } from '../machine/transition.ts'
 
@@ -37,15 +37,20 @@ export async function beginRun(
 }
 
 /**
- * The next queued turn, marked as sent; the run's state says whether there is one. The driver asks between turns, so a
- * turn that is sent already is one whose commit got no answer.
+ * The next queued turn, marked as sent, with the preface if there is one; the run's state says whether there is a turn. The
+ * driver asks between turns, so a turn that is sent already is one whose commit got no answer.
  */
-export async function takeTurn(tx: Transaction, run: RunRow, at: string): Promise<TurnRow | undefined> {
+export async function takeTurn(
+  tx: Transaction,
+  run: RunRow,
+  { at, preface }: { readonly at: string; readonly preface: string | undefined },
+): Promise<TurnRow | undefined> {
   // A run that is being suspended takes no turn.
   if (!TAKES_TURNS.has(run.state)) return undefined
   const [sent] = await tx.listTurns(run.id, ['sent'])
   if (sent) return sent
-  const [turn] = await tx.listTurns(run.id, ['queued'])
+  const [queued] = await tx.listTurns(run.id, ['queued'])
+  const turn = queued && after(preface, queued)
   await take(tx, run, { turn, at })
   return turn
 }

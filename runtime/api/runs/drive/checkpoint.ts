@@ -92,9 +92,10 @@ export async function promote(
     ...(workspace && { workspace: storedWorkspace(workspace) }),
   })
   const [turn] = await tx.listTurns(current.id, ['sent'])
+  const afterTurn = (await tx.lastEndedTurn(current.id))?.ordinal ?? 0
   return {
     checkpointAt: at,
-    checkpoint: { sequence: current.lastSequence, ...present({ turnId: turn?.id }) },
+    checkpoint: { sequence: current.lastSequence, afterTurn, ...present({ turnId: turn?.id }) },
   }
 }
 

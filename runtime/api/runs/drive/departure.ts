@@ -92,6 +92,12 @@ export class Departure {
     await store.transaction((tx) => tx.changeClaim(serving.claim, { state: 'released' }))
   }
 
+  /** The turn may have ended while its driver was being stopped. No checkpoint has followed it then. */
+  async saveIfEnded(serving: Serving, turnId: string | undefined): Promise<void> {
+    const turn = turnId && (await this.#deps.store.transaction((tx) => tx.readTurn(turnId)))
+    if (turn && turn.state === 'ended') await this.save(serving)
+  }
+
   /** A failed checkpoint is logged, and `checkpointAt` stays; it does not end a run that works. */
   async save(serving: Serving): Promise<void> {
     const saved = checkpoint(this.#deps, this.#run, serving.client)

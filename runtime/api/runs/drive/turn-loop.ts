@@ -17,7 +17,10 @@ export type TurnLoopParts = {
   readonly onTurnEnded: (turn: TurnRow, end: TurnEnded) => Promise<void>
 }
 
-type Beginning = Pick<Position, 'resumes' | 'ended'> & { readonly turn?: TurnRow | undefined }
+type Beginning = Pick<Position, 'resumes' | 'ended'> & {
+  readonly turn?: TurnRow | undefined
+  readonly preface?: string | undefined
+}
 
 /** What the sandbox is sent for a turn. */
 const promptOf = ({ id, prompt, sentPrompt }: TurnRow) => ({ id, prompt: sentPrompt ?? prompt })
@@ -35,6 +38,8 @@ export class TurnLoop {
   #sent: Promise<void> | undefined
   /** A turn that another driver saw the end of, and went no further. */
   #endedBefore: Position['ended']
+  /** For the first turn that is taken from the queue. */
+  #preface: string | undefined
   #wake: () => void = () => undefined
 
   constructor(parts: TurnLoopParts) {
@@ -53,7 +58,8 @@ export class TurnLoop {
   }
 
   /** Where the loop begins. */
-  expect({ turn, resumes = false, ended }: Beginning): void {
+  expect({ turn, resumes = false, ended, preface }: Beginning): void {
+    this.#preface = preface
     this.#next = turn
     this.#nextResumes = resumes
     this.#endedBefore = ended
@@ -83,9 +89,10 @@ export class TurnLoop {
       const more = new Promise<void>((resolve) => {
         this.#wake = resolve
       })
-      const at = deps.clock().toISOString()
+      const given = { at: deps.clock().toISOString(), preface: this.#preface }
       const turn =
-        this.#next ?? (await whileHeld(deps.store, run, (tx, current) => takeTurn(tx, current, at)))
+        this.#next ?? (await whileHeld(deps.store, run, (tx, current) => takeTurn(tx, current, given)))
+      if (turn) this.#preface = undefined
       if (turn) await onTurnEnded(turn, await this.#runTurn(serving, turn))
       else await more
     }

@@ -7,14 +7,14 @@ import { unlessAborted, withTimeout } from '../../../kit/deadline.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { BoundSandbox, ClaimRequest } from '../../../sandboxes/provider.ts'
-import type { RunRow, Store, Transaction, TurnRow } from '../../../store/store.ts'
+import type { RunRow, Transaction, TurnRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import { patiently } from '../drive/patient-store.ts'
 import { whileHeld } from '../held-run.ts'
 import type { RunFolder } from '../results/run-folders.ts'
 import { clientFor, draftConfigurations } from './configuration.ts'
 import type { LaunchedSandbox } from './launched-sandbox.ts'
-import { prefaceOf, unsavedCalls } from './preface.ts'
+import { prefaceOf, readUnsaved, type Unsaved } from './preface.ts'
 import type { Requested } from './request.ts'
 import { openWorkspaceArchive, readSessionArchive } from './restore.ts'
 import { whileAlive } from './sandbox-loss.ts'
@@ -99,13 +99,13 @@ async function prepareSandbox(
   const client = clientFor(deps, { id: run.id, generation }, sandbox)
   try {
     // The sandbox may have been asked for its identity. It gets nothing else before the binding is committed.
-    const [configuration, turn] = await Promise.all([
+    const [configuration, { turn, preface }] = await Promise.all([
       configurations.of(sandbox),
       recordBound(deps, run, {
         sandbox,
         claim,
         folder: await folder,
-        preface: await prefaceFor(deps.store, run),
+        unsaved: await readUnsaved(deps.store, run),
       }),
     ])
     return await whileAlive({ sandbox, client }, signal, async (alive) => {
@@ -121,7 +121,7 @@ async function prepareSandbox(
       // A connection takes its next request one turn after its answer; before that, two more would be opened.
       await nextTurn()
       const resumes = turn?.state === 'sent' && isContinued(run, turn)
-      return { sandbox, client, generation, claim, resumes, ...present({ selected, turn }) }
+      return { sandbox, client, generation, claim, resumes, ...present({ selected, turn, preface }) }
     })
   } catch (error) {
     await client.close()
@@ -155,29 +155,31 @@ async function giveBack(
   })
 }
 
-/** Before the turn that is sent again. */
-async function prefaceFor(store: Store, run: RunRow): Promise<string> {
-  if (run.losses === 0) return ''
-  return prefaceOf(await unsavedCalls(store, run), { keepsWorkspace: run.workspace.kind === 'path' })
-}
+type Beginning = { readonly turn?: TurnRow | undefined; readonly preface?: string | undefined }
 
 /**
  * The turn that a new sandbox begins with. A turn that the last sandbox did not end is continued if the session was saved
- * in the middle of it; otherwise it is sent again after the preface.
+ * in the middle of it; otherwise it is sent again after the preface. The next turn gets a preface too if the conversation
+ * lacks the turn before it.
  */
-async function firstTurn(tx: Transaction, run: RunRow, preface: string): Promise<TurnRow | undefined> {
+async function firstTurn(tx: Transaction, run: RunRow, unsaved: Unsaved | undefined): Promise<Beginning> {
   const [sent] = await tx.listTurns(run.id, ['sent'])
-  if (sent && isContinued(run, sent)) return sent
-  if (sent) return preface === '' ? sent : { ...sent, sentPrompt: `${preface}\n\n${sent.prompt}` }
-  return (await tx.listTurns(run.id, ['queued']))[0]
+  if (sent) return { turn: isContinued(run, sent) || !unsaved ? sent : after(prefaceOf(unsaved, true), sent) }
+  const [queued] = await tx.listTurns(run.id, ['queued'])
+  const preface = unsaved?.turn && prefaceOf(unsaved, false)
+  return queued ? { turn: after(preface, queued) } : { preface }
 }
+
+/** The turn, as a sandbox gets it after a preface. */
+export const after = (preface: string | undefined, turn: TurnRow): TurnRow =>
+  preface === undefined ? turn : { ...turn, sentPrompt: `${preface}\n\n${turn.prompt}` }
 
 /** Whether the next sandbox continues this turn, because its session was saved before the turn had ended. */
 export const isContinued = ({ carriedCalls, checkpoint }: RunRow, { id }: TurnRow) =>
   carriedCalls.length > 0 && checkpoint?.turnId === id
 
 type Bound = {
-  readonly preface: string
+  readonly unsaved: Unsaved | undefined
   readonly sandbox: BoundSandbox
   readonly claim: LaunchedSandbox['claim']
   readonly folder: RunFolder | undefined
@@ -187,17 +189,17 @@ type Bound = {
 async function recordBound(
   { store }: RunDeps,
   run: RunRow,
-  { sandbox, claim, folder, preface }: Bound,
-): Promise<TurnRow | undefined> {
+  { sandbox, claim, folder, unsaved }: Bound,
+): Promise<Beginning> {
   const { isolation, podName, uids, launch: launched, bindMs, claimName: name } = sandbox
   let attempts = 0
   return whileHeld(store, run, async (tx, current) => {
     attempts += 1
     // The process that ended the run may not have informed this driver yet.
     if (current.ending !== undefined) throw new SandboxError('run_ended', `run ${run.id} is to end`)
-    const turn = await firstTurn(tx, run, preface)
+    const beginning = await firstTurn(tx, run, unsaved)
     // An earlier attempt was committed, and its answer was lost.
-    if (attempts > 1 && (await tx.readClaim(claim))?.state === 'bound') return turn
+    if (attempts > 1 && (await tx.readClaim(claim))?.state === 'bound') return beginning
     const ids = { uid: uids.claim, sandboxUid: uids.sandbox, podUid: uids.pod, handle: sandbox.handle }
     await tx.bindClaim(claim, ids)
     await tx.changeRun(run.id, { sandbox: { name: podName, isolation } })
@@ -212,7 +214,7 @@ async function recordBound(
       },
       ...(folder?.events ?? []).map((event) => ({ event })),
     ])
-    return turn
+    return beginning
   })
 }
 

@@ -1,3 +1,4 @@
+import { SandboxError } from '../../../kit/errors.ts'
 import type { Lane, OpenLane, QueueHead, RunsByOwner, UnderWayQuery } from '../../../store/queue.ts'
 import type { RunRow, Transaction } from '../../../store/store.ts'
 import type { RunDeps, RunLimits } from '../deps.ts'
@@ -11,7 +12,7 @@ const SPARE = 8
 /** A run that this process is to start, with its stored request for a sandbox. */
 export type Picked = { readonly run: RunRow; readonly lane: Lane; readonly request: Requested }
 
-type PickDeps = Pick<RunDeps, 'store' | 'provider' | 'keys' | 'clock' | 'limits' | 'holder'>
+type PickDeps = Pick<RunDeps, 'store' | 'provider' | 'keys' | 'clock' | 'limits' | 'holder' | 'log'>
 
 /** The runs that have a sandbox, or are about to get one: of the deployment, or of this process if no other drives runs. */
 export const underWayQuery = ({ provider, holder }: Pick<RunDeps, 'provider' | 'holder'>): UnderWayQuery =>
@@ -26,7 +27,7 @@ export async function pickNext(deps: PickDeps, lanes: readonly OpenLane[]): Prom
     for (const { runId, lane } of await candidates(tx, deps, lanes)) {
       // Another transaction ends or changes this run at the moment.
       if (!(await tx.lockRunIfFree(runId))) continue
-      const run = await tx.readRun(runId)
+      const run = await readable(tx, deps, runId)
       if (!run || run.ending !== undefined) continue
       const request = draftRequest(deps, run)
       const facts = { generation: request.claim.generation, holder: deps.holder.id }
@@ -37,6 +38,17 @@ export async function pickNext(deps: PickDeps, lanes: readonly OpenLane[]): Prom
     }
     return undefined
   })
+}
+
+/** A row that this release cannot read must not keep the runs behind it from starting. */
+async function readable(tx: Transaction, { log }: PickDeps, runId: string): Promise<RunRow | undefined> {
+  try {
+    return await tx.readRun(runId)
+  } catch (error) {
+    if (!(error instanceof SandboxError) || error.code !== 'store_damaged') throw error
+    log.error('a run of the queue cannot be read', { runId, error })
+    return undefined
+  }
 }
 
 /** Runs that may start now, in the order of the queue. */
