@@ -1,13 +1,13 @@
 import { chmodSync, rmSync } from 'node:fs'
-import { createServer, type IncomingMessage, type Server, STATUS_CODES } from 'node:http'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { Socket } from 'node:net'
-import { EGRESS_REASON_HEADER, type EgressCaller, type EgressRule } from '../../contracts/egress.ts'
+import type { EgressCaller, EgressRule } from '../../contracts/egress.ts'
 import { parseAuthority, type Target } from './authority.ts'
 import type { Connections, OpenConnection } from './connections.ts'
 import type { Question, Refusal } from './decide.ts'
 import { type Dialler, dial } from './dial.ts'
 import { PlainHttp } from './plain-http.ts'
-import { asHeader, PRIVATE_REMEDY, STATUS_OF_RULE } from './refusals.ts'
+import { answer, PRIVATE_REMEDY, STATUS_OF_RULE } from './refusals.ts'
 import { headersNamed } from './request-headers.ts'
 import { firstBytes, splice } from './splice.ts'
 
@@ -205,20 +205,4 @@ function targetOfConnect(request: IncomingMessage) {
 function isSameTarget(host: string, { host: { name }, port }: Target): boolean {
   const parsed = parseAuthority(/:\d+$/.test(host) ? host : `${host}:${port}`)
   return parsed.ok && parsed.target.host.name === name && parsed.target.port === port
-}
-
-/** Sends the refusal in a form that clients print and models can act on. */
-function answer(client: Socket, status: number, sentence: string): void {
-  const body = `${sentence}\n`
-  client.end(
-    [
-      `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-      `${EGRESS_REASON_HEADER}: ${asHeader(sentence)}`,
-      'content-type: text/plain; charset=utf-8',
-      `content-length: ${Buffer.byteLength(body)}`,
-      'connection: close',
-      '',
-      body,
-    ].join('\r\n'),
-  )
 }

@@ -12,7 +12,7 @@ import { parseAbsoluteForm, parseAuthority, type Target, withPort } from './auth
 import type { Connections } from './connections.ts'
 import type { Question, Refusal } from './decide.ts'
 import { type Dialler, dial } from './dial.ts'
-import { asHeader, PRIVATE_REMEDY, STATUS_OF_RULE } from './refusals.ts'
+import { answer, asHeader, PRIVATE_REMEDY, STATUS_OF_RULE } from './refusals.ts'
 import { forwardedHeaders, headerFault, headersNamed } from './request-headers.ts'
 
 interface PlainHttpOptions extends Dialler {
@@ -75,8 +75,12 @@ export class PlainHttp {
     this.#inner.close()
   }
 
-  readonly onUpgrade = (_request: IncomingMessage, socket: Duplex): void => {
-    socket.end('HTTP/1.1 403 Forbidden\r\nconnection: close\r\ncontent-length: 0\r\n\r\n')
+  readonly onUpgrade = (request: IncomingMessage, socket: Duplex): void => {
+    const parsed = parseAbsoluteForm(request.url ?? '')
+    const target = this.#targets.get(request.socket) ?? (parsed.ok ? parsed.target : undefined)
+    const refused = refusal('malformed-request', 'an upgrade without TLS is never forwarded', 'Use TLS.')
+    const named = { host: target?.host.name ?? 'unknown', port: target?.port ?? 0, method: request.method }
+    answer(socket, 403, this.#options.connections.refuse({ ...refused, ...named }))
   }
 
   /** A request with the absolute form of its target. */

@@ -1,4 +1,6 @@
-import type { EgressRule } from '../../contracts/egress.ts'
+import { STATUS_CODES } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { EGRESS_REASON_HEADER, type EgressRule } from '../../contracts/egress.ts'
 
 /** The HTTP status of a refusal. @default 403 */
 export const STATUS_OF_RULE: Readonly<Partial<Record<EgressRule, number>>> = {
@@ -14,3 +16,19 @@ export const asHeader = (sentence: string): string => sentence.replaceAll(/[^\x2
 
 export const PRIVATE_REMEDY =
   'A person can name the range of a private endpoint in "addresses" of its entry in the egress file.'
+
+/** Sends the refusal in a form that clients print and models can act on. */
+export function answer(client: Duplex, status: number, sentence: string): void {
+  const body = `${sentence}\n`
+  client.end(
+    [
+      `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+      `${EGRESS_REASON_HEADER}: ${asHeader(sentence)}`,
+      'content-type: text/plain; charset=utf-8',
+      `content-length: ${Buffer.byteLength(body)}`,
+      'connection: close',
+      '',
+      body,
+    ].join('\r\n'),
+  )
+}

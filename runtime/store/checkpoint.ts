@@ -1,5 +1,5 @@
 import type * as z from 'zod'
-import type { Origin } from './columns.ts'
+import type { Origin, WorkspaceForms } from './columns.ts'
 
 /** The position of a saved session and workspace. */
 export interface Checkpoint {
@@ -30,8 +30,7 @@ export interface StoredCheckpoint {
 }
 
 export interface StoredWorkspace {
-  /** `manifest`: a list of the files and where their contents are. `archive`: the whole workspace as a tar archive. */
-  readonly kind: 'manifest' | 'archive'
+  readonly kind: z.infer<typeof WorkspaceForms>
   readonly sha256: string
   /** Digest of the manifest as the sandbox sent it. */
   readonly tree?: string

@@ -109,5 +109,7 @@ export const ApprovalKinds = z.enum(['shell', 'tool', 'question'])
 export const ApprovalStates = z.enum(['pending', 'approved', 'denied', 'expired', 'superseded', 'answered'])
 export const ApprovalScopes = z.enum(['once', 'run'])
 export const RunKinds = z.enum(['agent', 'command'])
+/** How a checkpoint stores the workspace: a list of the files and where their contents are, or one tar archive. */
+export const WorkspaceForms = z.enum(['manifest', 'archive'])
 export const Roles = z.enum(['user', 'operator'])
 export const FolderOrigins = z.enum(['first_run', 'trust'])

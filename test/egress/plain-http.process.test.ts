@@ -169,16 +169,17 @@ describe('HTTP without TLS', () => {
       (port: number) => absolute(port, 'Upgrade: h2c\r\nHTTP2-Settings: AA\r\n').replace('close', 'upgrade'),
       403,
     ],
-  ])('with %s is refused', async (_what, request, status) => {
+  ])('with %s is refused, with a reason, and reported', async (_what, request, status) => {
     const { http, requests } = await servers()
-    const { socketPath } = await proxyRig({
+    const { socketPath, denied } = await proxyRig({
       ports: [http],
       entry: { ...allowed, methods: [...allowed.methods] },
     })
 
     const answer = await exchange(socketPath, request(http), 'a')
 
-    expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
+    expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} [\\s\\S]*refused: `))
+    expect(denied()).not.toEqual([])
     expect(requests).toEqual([])
   })
 })

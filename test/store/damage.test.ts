@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { Readable } from 'node:stream'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { takeOverRuns } from '../../runtime/api/runs/replicas/takeover.ts'
 import { createLog, silentLog } from '../../runtime/kit/log.ts'
@@ -25,6 +26,10 @@ async function aStore() {
     rmSync(folder, { recursive: true })
   })
   const runId = await givenRun(store)
+  const { sha256 } = await store.writeContent(
+    { owner: 'ada', maxBytes: 1 },
+    Readable.from([Buffer.from('a')]),
+  )
   await store.transaction(async (tx) => {
     await tx.appendEvents(runId, [anEvent('a')])
     await tx.insertTurn({ id: 't', runId, state: 'sent', prompt: 'p', final: false })
@@ -32,6 +37,10 @@ async function aStore() {
     await tx.insertCall({ ...aCall(runId, { callId: 'call' }), request: {} })
     await tx.insertApproval(anApproval(runId, { requestId: 'r' }))
     await tx.upsertClaim(aClaim(runId, { name: 'n' }))
+    await tx.commitCheckpoint(runId, {
+      ...{ owner: 'ada', generation: 1, hostSequence: 1, policyVersion: 'p', at: '2026', contents: [sha256] },
+      workspace: { kind: 'archive', sha256 },
+    })
     await tx.writeSetting('s', 'v')
     await tx.insertApiKey({ id: 'k', hash: 'h', owner: 'ada', role: 'user', createdAt: '2026' })
   })
@@ -48,12 +57,13 @@ const READS = {
   calls: (store, runId) => store.transaction((tx) => tx.readCall(runId, 'call')),
   approvals: (store, runId) => store.listApprovals(runId),
   claims: (store) => store.transaction((tx) => tx.readClaim(claim)),
+  checkpoints: (store, runId) => store.readCheckpoint(runId),
   settings: (store) => store.readSetting('s'),
   api_keys: (store) => store.readApiKey('h'),
 } satisfies Record<string, Read>
 
 /** A column, and a value that this program cannot have written. */
-const DAMAGE: readonly [keyof typeof READS, string, string | number][] = [
+const DAMAGE: readonly [keyof typeof READS, string, string | number | Uint8Array][] = [
   ['runs', 'state', SECRET],
   ['runs', 'settings_json', `{"shell_enabled":"${SECRET}"}`],
   ['runs', 'workspace_json', `{"kind":"${SECRET}"}`],
@@ -74,6 +84,10 @@ const DAMAGE: readonly [keyof typeof READS, string, string | number][] = [
   ['approvals', 'state', SECRET],
   ['approvals', 'redacted', 2],
   ['claims', 'handle_json', SECRET],
+  ['checkpoints', 'owner', `${SECRET}"`],
+  ['checkpoints', 'generation', SECRET],
+  ['checkpoints', 'workspace_kind', SECRET],
+  ['checkpoints', 'policy_version', Buffer.from(SECRET)],
   ['settings', 'value', `\\${SECRET}`],
   ['api_keys', 'role', 'administrator'],
 ]

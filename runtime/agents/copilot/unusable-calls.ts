@@ -10,7 +10,7 @@ export const UnusableCall = z.strictObject({
 })
 export type UnusableCall = z.infer<typeof UnusableCall>
 
-/** The turn ends after this many answers in a row that have calls of which none can be carried out. */
+/** The turn ends after this many answers in a row whose calls are all unusable. */
 const MAX_UNUSABLE_ANSWERS = 3
 
 /** Maximum size of arguments and of the runtime's error text, because they become part of an event. */

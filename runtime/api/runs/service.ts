@@ -84,7 +84,7 @@ export interface RunService {
   /** Ends, suspends or hands over active runs, with the corresponding events. */
   close(): Promise<void>
 
-  /** `too_many_runs`, `workspace_invalid`, `policy_denied`. */
+  /** `queue_full`, `too_many_runs`, `workspace_invalid`, `policy_denied`. */
   startRun(caller: Caller, request: StartRun): Promise<Run>
   /**
    * Starts a run with the conversation and the files of another run's last checkpoint. `run_not_ready` or `conflict` if it

@@ -1,6 +1,7 @@
 import { SandboxError } from '../../kit/errors.ts'
-import type { CheckpointPart, StoredCheckpoint } from '../checkpoint.ts'
+import type { CheckpointPart, StoredCheckpoint, StoredWorkspace } from '../checkpoint.ts'
 import { present, toText } from '../codec.ts'
+import { WorkspaceForms } from '../columns.ts'
 import type { Scope } from '../engine.ts'
 import { RowReader } from '../row-reader.ts'
 
@@ -23,17 +24,23 @@ export async function readCheckpoint({ db }: Scope, runId: string): Promise<Stor
     .select('contents.sha256')
     .where('checkpoint_contents.run_id', '=', row.run_id)
     .execute()
-  const { workspace_kind: kind, workspace_sha256: sha256, tree_sha256: tree } = row
+  const at = new RowReader('checkpoints', row)
   return {
-    owner: new RowReader('checkpoints', row).text('owner'),
-    generation: row.generation,
-    hostSequence: row.host_sequence,
-    policyVersion: row.policy_version,
-    at: row.created_at,
-    contents: contents.map((content) => content.sha256),
-    ...present({ session: row.session_sha256 }),
-    ...(kind !== null && sha256 !== null && { workspace: { kind, sha256, ...present({ tree }) } }),
+    owner: at.text('owner'),
+    generation: at.integer('generation'),
+    hostSequence: at.integer('host_sequence'),
+    policyVersion: at.plain('policy_version'),
+    at: at.plain('created_at'),
+    contents: contents.map((content) => new RowReader('contents', content).plain('sha256')),
+    ...present({ session: at.optionalPlain('session_sha256'), workspace: workspaceIn(at) }),
   }
+}
+
+function workspaceIn(at: RowReader<'checkpoints'>): StoredWorkspace | undefined {
+  const kind = at.optionalOneOf('workspace_kind', WorkspaceForms)
+  if (kind === undefined) return undefined
+  const sha256 = at.plain('workspace_sha256')
+  return { kind, sha256, ...present({ tree: at.optionalPlain('tree_sha256') }) }
 }
 
 /**

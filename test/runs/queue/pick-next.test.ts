@@ -10,6 +10,7 @@ import { silentLog } from '../../../runtime/kit/log.ts'
 import { openStore } from '../../../runtime/store/open-store.ts'
 import type { NewRun } from '../../../runtime/store/store.ts'
 import { aRun, givenRun } from '../../store/rows.ts'
+import { queueDeps } from './queue-deps.ts'
 
 const LANES = [
   { lane: 'agent', hasRoom: false },
@@ -23,15 +24,7 @@ async function aQueue(limits: Partial<RunLimits> = {}) {
     await store.close()
     rmSync(folder, { recursive: true })
   })
-  const deps = {
-    store,
-    provider: { shared: {}, namespace: 'sandboxes', draft: (name: string) => ({ name }) },
-    keys: { keyId: 'k' },
-    clock: () => new Date(),
-    limits: { maxRuns: 100, maxRunsPerOwner: 100, ...limits },
-    holder: { id: 'me' },
-    log: silentLog,
-  } as unknown as RunDeps
+  const deps = queueDeps(store, { limits: { maxRuns: 100, maxRunsPerOwner: 100, ...limits } })
   const pick = () => pickNext(deps, LANES)
   let queued = 0
   return {

@@ -2,14 +2,14 @@ import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import type { RunDeps } from '../../../runtime/api/runs/deps.ts'
 import { pickNext } from '../../../runtime/api/runs/queue/pick-next.ts'
 import { takeOverRuns } from '../../../runtime/api/runs/replicas/takeover.ts'
 import { silentLog } from '../../../runtime/kit/log.ts'
 import { openStore } from '../../../runtime/store/open-store.ts'
-import { HOLDER_LEASE, type RunRow } from '../../../runtime/store/store.ts'
+import { HOLDER_LEASE, type RunRow, type Store } from '../../../runtime/store/store.ts'
 import { createDatabase, requestPostgres } from '../../helpers/postgres.ts'
 import { givenRun } from '../../store/rows.ts'
+import { queueDeps } from './queue-deps.ts'
 
 const postgres = await requestPostgres()
 const reason = 'unavailable' in postgres ? postgres.unavailable : undefined
@@ -36,16 +36,8 @@ async function aPicker(url: string, holder: string) {
   }
 }
 
-const depsOf = (store: RunDeps['store'], id: string) =>
-  ({
-    store,
-    provider: { shared: {}, namespace: 'sandboxes', draft: (name: string) => ({ name }) },
-    keys: { keyId: 'k' },
-    clock: () => new Date(),
-    limits: { maxRuns: 60, maxRunsPerOwner: 20 },
-    holder: { id },
-    log: silentLog,
-  }) as unknown as RunDeps
+const depsOf = (store: Store, holder: string) =>
+  queueDeps(store, { holder, limits: { maxRuns: 60, maxRunsPerOwner: 20 } })
 
 describe.skipIf(reason !== undefined)(
   `two processes on one database${reason ? ` (skipped: ${reason})` : ''}`,
