@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { usageError } from '../cli-error.ts'
 import { EXIT_STATUS_HELP } from '../exit-status.ts'
 import { inFolder } from '../service/folder-refusal.ts'
 import { type CliContext, newServiceCommand, openConnection, parseOptions } from './command.ts'
@@ -33,6 +34,8 @@ async function fork(context: CliContext, { runId, task }: Forked, options: Start
   const { terminal } = context
   requireTerminal(terminal, options)
   const { inPlace } = options
+  if (inPlace && options.workspace === undefined)
+    throw usageError('--in-place is for a folder: give it with --workspace DIR.')
   const folder =
     options.workspace === undefined
       ? undefined

@@ -26,9 +26,15 @@ function waitWords(run: Run): string | undefined {
   return wait && `${wait.what}, since ${wait.since} (${between(wait.since, undefined)})`
 }
 
+const WITHOUT_SANDBOX: ReadonlySet<Run['state']> = new Set(['queued', 'pending_capacity', 'suspended'])
+
+/** The service names the last sandbox, which the run may have given back. */
+const sandboxOf = ({ state, sandbox }: Run) => (WITHOUT_SANDBOX.has(state) ? undefined : sandbox)
+
 function factsOf(run: Run, { terminal }: CliContext): (readonly [string, string])[] {
   const { paint } = terminal
   const model = run.agent.model === undefined ? '' : `, ${run.agent.model}`
+  const sandbox = sandboxOf(run)
   const entries: (readonly [string, string | undefined])[] = [
     ['id', run.id],
     ['state', stateColour(run.state, paint)],
@@ -44,8 +50,8 @@ function factsOf(run: Run, { terminal }: CliContext): (readonly [string, string]
     ['agent', run.kind === 'agent' ? visible(run.agent.kind + model) : undefined],
     ['workspace', visible(workspaceWords(run.workspace))],
     ['source', run.source && visible(sourceWords(run.source))],
-    ['sandbox', run.sandbox && `${run.sandbox.name} (${run.sandbox.isolation.backend})`],
-    ['isolation', run.sandbox?.isolation.reason],
+    ['sandbox', sandbox && `${sandbox.name} (${sandbox.isolation.backend})`],
+    ['isolation', sandbox?.isolation.reason],
     [
       'labels',
       Object.entries(run.labels)

@@ -16,13 +16,14 @@ export function createExits(options: FollowOptions, stop: AbortController) {
   let isCancelling = false
   let timer: NodeJS.Timeout | undefined
 
+  const words = () => {
+    if (options.isEmbedded) return 'The service was started for this command, so the run ends with it.'
+    if (isCancelling)
+      return `The run is being cancelled. See how it ended: agentweaver show ${runId}${suffix}`
+    return `The run continues. Follow it: agentweaver logs -f ${runId}${suffix}`
+  }
   const leave = () => {
-    if (options.onInterrupt === 'ask')
-      terminal.note(
-        options.isEmbedded
-          ? 'The service was started for this command, so the run ends with it.'
-          : `The run continues. Follow it: agentweaver logs -f ${runId}${suffix}`,
-      )
+    if (options.onInterrupt === 'ask') terminal.note(words())
     stop.abort(new Left())
   }
   return {

@@ -43,10 +43,11 @@ const prefixed = (sign: string, text: string): string[] => text.split('\n').map(
 function effectLines({ inForce, file }: SettingsComparison, paint: Paint): string[] {
   const before = inForce?.settings
   if (before === undefined) return []
-  const words = (value: unknown) => visible(JSON.stringify(value))
-  const changes = Object.entries(file.settings).flatMap(([key, after]) => {
-    const old = words(before[key as keyof typeof before])
-    return old === words(after) ? [] : [`  ${key}: ${old} → ${words(after)}`]
+  const words = (value: unknown) => (value === undefined ? 'none' : visible(JSON.stringify(value)))
+  const keys = Object.keys({ ...file.settings, ...before }) as (keyof typeof before)[]
+  const changes = keys.flatMap((key) => {
+    const [old, after] = [words(before[key]), words(file.settings[key])]
+    return old === after ? [] : [`  ${key}: ${old} → ${after}`]
   })
   return changes.length === 0
     ? [paint.dim('Nothing changes for runs.')]

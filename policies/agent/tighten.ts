@@ -59,22 +59,20 @@ const unless = (is: boolean, field: Widening['field'], message: string): Widenin
   is ? [{ field, message }] : []
 
 const CHECKS: readonly Check[] = [
-  (c, p) =>
-    unless(p.shell_enabled === true && !c.shell_enabled, 'shell_enabled', 'the deployment has the shell off'),
+  (c, p) => unless(p.shell_enabled === true && !c.shell_enabled, 'shell_enabled', 'the shell is off'),
   (c, p) =>
     unless(
       p.network_enabled === true && !c.network_enabled,
       'network_enabled',
-      'the deployment has the network off; its operator can turn it on with network_enabled: true in AGENTWEAVER_CEILING_FILE',
+      'the network is off; it needs network_enabled: true in AGENTWEAVER_CEILING_FILE, and no network_enabled: false in the settings of the folder',
     ),
   (c, p) =>
     unless(
       p.require_approval_for_all_shell === false && c.require_approval_for_all_shell,
       'require_approval_for_all_shell',
-      'the deployment asks for every command',
+      'every command needs an approval',
     ),
-  (c, p) =>
-    unless(p.redact_pii === false && c.redact_pii, 'redact_pii', 'the deployment redacts personal data'),
+  (c, p) => unless(p.redact_pii === false && c.redact_pii, 'redact_pii', 'personal data is redacted'),
   (c, p) =>
     unless(
       p.require_outcome === false && c.require_outcome === true,
@@ -90,14 +88,14 @@ const CHECKS: readonly Check[] = [
     unless(
       (p.max_output_bytes ?? 0) > c.max_output_bytes,
       'max_output_bytes',
-      `the deployment allows ${c.max_output_bytes}`,
+      `the limit is ${c.max_output_bytes}`,
     ),
   (c, p) =>
     (p.allowed_repository_roots ?? []).flatMap((root) =>
       unless(
         !c.allowed_repository_roots.some((allowed) => contains(allowed, root)),
         'allowed_repository_roots',
-        `${root} is not under a root that the deployment allows`,
+        `${root} is not under an allowed root`,
       ),
     ),
 ]

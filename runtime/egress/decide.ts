@@ -57,7 +57,7 @@ const CHECKS: readonly Check[] = [
       : refuse(
           'port',
           `port ${question.port} of this host is not allowed, only ${ports.join(', ')}`,
-          entryFor(question),
+          `A person can add ${question.port} to the ports of its entry in the egress file of the service, and restart the service.`,
         ),
   ({ caller }, _generation, question) =>
     caller === 'any' || caller === question.caller
@@ -114,7 +114,7 @@ function matches(pattern: string, { host }: Target): boolean {
 export function entryFor({ host, port, protocol, method }: Question): string {
   if (host.kind === 'address') return 'Use the name of the host instead of its address.'
   const plain = protocol === 'http' ? ', http: allow' : ''
-  return `A person can allow it in the egress file of the service: {host: ${host.name}, ports: [${port}], ${limitsFor(method)}${plain}, why: ...}.`
+  return `A person can add it to the egress file of the service, and restart the service: {host: ${host.name}, ports: [${port}], ${limitsFor(method)}${plain}, why: what the run needs it for}.`
 }
 
 /** `splice: allow`, because an entry with limits is otherwise left out where TLS cannot be read, also for HTTP without TLS. */

@@ -70,6 +70,13 @@ describe('fork', () => {
     })
   })
 
+  test('refuses --in-place without a folder', async () => {
+    const { status, stderr } = await runCli(['fork', SOURCE, 'go on', '--in-place'])
+
+    expect(status).toBe(2)
+    expect(stderr).toContain('give it with --workspace DIR')
+  })
+
   test('prints the reason of the service and the next step', async () => {
     await using service = await startFakeService()
     const why = `${SOURCE} is running and has no checkpoint yet. Follow it.`

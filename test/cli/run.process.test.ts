@@ -310,6 +310,23 @@ describe('run at a terminal', () => {
     expect(bodiesOf(service, CANCEL)).toEqual([])
   })
 
+  test('does not say that a run continues whose cancellation was sent', async () => {
+    await using service = await startFakeService()
+    answerDecisions(service)
+    service.publish(queued)
+    await using terminal = startAtTerminal(RUN, { env: loginTo(service) })
+    await terminal.shows('fix it')
+
+    terminal.type('\u0003')
+    await terminal.shows('Cancel the run?')
+    terminal.type('y\r')
+    await terminal.shows('Asking the service to cancel')
+    terminal.type('\u0003')
+    await terminal.exited
+
+    expect(terminal.screen()).not.toContain('The run continues')
+  })
+
   test('repeats the approval question after Ctrl-C and a no', async () => {
     await using service = await startFakeService()
     answerDecisions(service)

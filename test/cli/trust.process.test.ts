@@ -66,7 +66,7 @@ const DIFFERENCE = [
   '+network_enabled: true',
   'Changes for runs:',
   '  shell_enabled: false → true',
-  'Not granted: network_enabled: the deployment has the network off; its operator can turn it on with network_enabled: true in AGENTWEAVER_CEILING_FILE',
+  'Not granted: network_enabled: the network is off; it needs network_enabled: true in AGENTWEAVER_CEILING_FILE, and no network_enabled: false in the settings of the folder',
 ]
 
 describe('trust', () => {
@@ -146,6 +146,19 @@ describe('trust', () => {
     })
     expect(trusted.status).toBe(0)
     expect(JSON.parse(trusted.stdout)).toMatchObject({ isSame: true, inForce: { text: WEAK } })
+  })
+
+  test('shows which settings no longer apply', async () => {
+    const project = await aChangedProject()
+    await writeSettings(project, 'budgets: { steps: 3 }\nrequire_outcome: true\n')
+    await runCli(['trust', project, '--yes'], { env })
+    await writeSettings(project, '# nothing\n')
+
+    const { stdout } = await runCli(['trust', project], { env })
+
+    expect(stdout).toContain('Changes for runs:')
+    expect(stdout).toContain('  budgets: {"steps":3} → none')
+    expect(stdout).toContain('  require_outcome: true → none')
   })
 
   test('says that runs are not affected if only comments changed', async () => {

@@ -27,16 +27,20 @@ export async function requireOrigin(store: Store, caller: Caller, id: string): P
 export async function lockOrigin(tx: Transaction, { run, parts }: Origin): Promise<RunRow> {
   const current = await tx.readRun(run.id)
   if (!current) throw new SandboxError('not_found', `there is no run ${run.id}`)
-  const problem = (parts.includes('workspace') ? noFiles(current) : undefined) ?? noCheckpoint(current)
+  const problem = (parts.includes('workspace') ? noFiles(current, parts) : undefined) ?? noCheckpoint(current)
   if (problem) throw problem
   return current
 }
 
-function noFiles({ id, workspace }: RunRow): SandboxError | undefined {
+function noFiles({ id, workspace }: RunRow, parts: Origin['parts']): SandboxError | undefined {
   if (workspace.kind !== 'path') return undefined
+  const next = parts.includes('session')
+    ? 'Name the files to begin with: --workspace DIR, or "workspace" in the request.'
+    : `Start the run on the folder: --workspace ${workspace.path}.`
+  const fetch = `If the run worked on a copy, bring its commits into the folder first: agentweaver fetch ${id}.`
   return new SandboxError(
     'conflict',
-    `${id} works on the folder ${workspace.path} of the service's machine, so its checkpoints have no files. Name the files to begin with: --workspace DIR, or "workspace" in the request.`,
+    `${id} works on the folder ${workspace.path} of the service's machine, so its checkpoints have no files. ${next} ${fetch}`,
   )
 }
 

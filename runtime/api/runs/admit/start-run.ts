@@ -58,7 +58,7 @@ async function asksForFork({ run: { store } }: StartDeps, caller: Caller, fork: 
   if (run.kind !== 'agent')
     throw new SandboxError(
       'conflict',
-      `${id} is a sandbox without an agent. Start a run on its files: --from ${id}, or the workspace {"kind": "run", "runId": "${id}"}.`,
+      `${id} is a sandbox without an agent. ${run.workspace.kind === 'path' ? `Start a run on its folder: --workspace ${run.workspace.path}.` : `Start a run on its files: --from ${id}, or the workspace {"kind": "run", "runId": "${id}"}.`}`,
     )
   const workspace = request.workspace ?? { kind: 'run', runId: id }
   return {

@@ -57,4 +57,4 @@ function endingOf(run: RunRow, { end, outcome }: LastTurn): Ending {
 const notReported = ({ id }: RunRow) =>
   'The agent ended its last turn without report_outcome, so it is unknown whether the task is done. ' +
   `Read what it said: agentweaver logs ${id}. ` +
-  'To accept such an end, start the run with --allow-no-outcome (requireOutcome: false).'
+  'To accept such an end, start the run with --allow-no-outcome (requireOutcome: false), unless the settings require a report.'
