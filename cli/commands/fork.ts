@@ -32,11 +32,7 @@ type Forked = { readonly runId: string; readonly task: string }
 async function fork(context: CliContext, { runId, task }: Forked, options: StartOptions): Promise<number> {
   const { terminal } = context
   requireTerminal(terminal, options)
-  const { inPlace } = options
-  const folder =
-    options.workspace === undefined
-      ? undefined
-      : await folderAt(options.workspace, { cwd: terminal.io.cwd, inPlace })
+  const folder = await folderAt(options, terminal.io.cwd)
   await using connection = await openConnection(context, options, {
     whenAbsent: options.detach ? 'require' : 'start',
     workspace: folder?.path,

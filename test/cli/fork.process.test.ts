@@ -70,6 +70,12 @@ describe('fork', () => {
     })
   })
 
+  test('rejects --in-place without a folder', async () => {
+    const { status, stderr } = await runCli(['fork', SOURCE, 'go on', '--in-place'])
+
+    expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringContaining('--workspace DIR') })
+  })
+
   test('prints the reason of the service and the next step', async () => {
     await using service = await startFakeService()
     const why = `${SOURCE} is running and has no checkpoint yet. Follow it.`
