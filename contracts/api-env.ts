@@ -125,7 +125,7 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_SUSPEND_AFTER_SECONDS: count(60),
   /** `false`: a run that waits keeps its sandbox until a person suspends it. */
   AGENTWEAVER_RELEASE_POD_ON_SUSPEND: z.stringbool().default(true),
-  /** A turn is saved this often while it works, between two calls. A lost sandbox loses at most the work since then. */
+  /** A turn is saved this often while it works, between two calls. A lost sandbox loses the work since the last checkpoint. */
   AGENTWEAVER_CHECKPOINT_EVERY_SECONDS: count(120),
   /** A run that is suspended for this long ends, and the checkpoint of an ended run is deleted. Default: 30 days. */
   AGENTWEAVER_SUSPENDED_RETENTION_SECONDS: count(2_592_000),

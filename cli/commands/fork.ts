@@ -1,5 +1,4 @@
 import type { Command } from 'commander'
-import { usageError } from '../cli-error.ts'
 import { EXIT_STATUS_HELP } from '../exit-status.ts'
 import { inFolder } from '../service/folder-refusal.ts'
 import { type CliContext, newServiceCommand, openConnection, parseOptions } from './command.ts'
@@ -33,13 +32,7 @@ type Forked = { readonly runId: string; readonly task: string }
 async function fork(context: CliContext, { runId, task }: Forked, options: StartOptions): Promise<number> {
   const { terminal } = context
   requireTerminal(terminal, options)
-  const { inPlace } = options
-  if (inPlace && options.workspace === undefined)
-    throw usageError('--in-place is for a folder: give it with --workspace DIR.')
-  const folder =
-    options.workspace === undefined
-      ? undefined
-      : await folderAt(options.workspace, { cwd: terminal.io.cwd, inPlace })
+  const folder = await folderAt(options, terminal.io.cwd)
   await using connection = await openConnection(context, options, {
     whenAbsent: options.detach ? 'require' : 'start',
     workspace: folder?.path,

@@ -95,11 +95,11 @@ async function toRequest(
 }
 
 async function toWorkspace(options: RunOptions, cwd: string): Promise<WorkspaceSource> {
-  const { workspace, emptyWorkspace, from, inPlace } = options
+  const { workspace, emptyWorkspace, from } = options
   const given = [workspace, emptyWorkspace || undefined, from].filter((one) => one !== undefined)
   if (given.length > 1) throw usageError('Give only one of --workspace, --empty-workspace and --from.')
-  if (workspace !== undefined) return folderAt(workspace, { cwd, inPlace })
-  if (inPlace) throw usageError('--in-place is for a folder: give it with --workspace DIR.')
+  const folder = await folderAt(options, cwd)
+  if (folder) return folder
   if (from !== undefined) return { kind: 'run', runId: from }
   if (emptyWorkspace) return { kind: 'empty' }
   throw usageError(

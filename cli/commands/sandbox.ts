@@ -1,5 +1,3 @@
-import { stat } from 'node:fs/promises'
-import { resolve } from 'node:path'
 import { Command } from 'commander'
 import * as z from 'zod'
 import { type CreateSandboxInput, FINAL_STATES, type Run } from '../../contracts/api.ts'
@@ -18,6 +16,7 @@ import {
   serviceSuffix,
 } from './command.ts'
 import { execCommand } from './exec.ts'
+import { folderPath } from './folder-at.ts'
 import { collectPairs } from './pairs.ts'
 import { ListOptions, runTable } from './runs.ts'
 
@@ -89,7 +88,10 @@ async function untilReady(client: Client, id: string): Promise<Run> {
     }
     await delay(POLL_MS)
   }
-  throw new CliError(`The sandbox ${id} is still not ready.`, { status: EXIT.runFailed })
+  throw new CliError(`The sandbox ${id} is still not ready.`, {
+    status: EXIT.runFailed,
+    hint: `See its state with "agentweaver show ${id}". Remove it with "agentweaver sandbox rm ${id}".`,
+  })
 }
 
 async function toRequest(
@@ -102,9 +104,7 @@ async function toRequest(
     throw usageError('Give either --workspace or --from, not both.')
   if (from !== undefined) return { ...labels, workspace: { kind: 'run', runId: from } }
   if (workspace === undefined) return labels
-  const path = resolve(cwd, workspace)
-  const found = await stat(path).catch(() => undefined)
-  if (!found?.isDirectory()) throw usageError(`The workspace is not a folder: ${path}`)
+  const path = await folderPath(workspace, cwd)
   return { ...labels, workspace: { kind: 'path', path, ...(isolated && { mode: 'isolated' }) } }
 }
 

@@ -9,7 +9,7 @@ export interface Progress extends Disposable {
   clear(): void
   /** Starts a new wait. */
   waitFor(what: string): void
-  /** Changes the text of the current wait. Its time goes on. */
+  /** Changes the text of the current wait, and not its start. */
   update(what: string): void
 }
 

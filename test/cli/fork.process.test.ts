@@ -70,11 +70,10 @@ describe('fork', () => {
     })
   })
 
-  test('refuses --in-place without a folder', async () => {
+  test('rejects --in-place without a folder', async () => {
     const { status, stderr } = await runCli(['fork', SOURCE, 'go on', '--in-place'])
 
-    expect(status).toBe(2)
-    expect(stderr).toContain('give it with --workspace DIR')
+    expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringContaining('--workspace DIR') })
   })
 
   test('prints the reason of the service and the next step', async () => {
