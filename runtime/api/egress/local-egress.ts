@@ -7,6 +7,7 @@ import { placementOf } from '../../../policies/agent/egress/targets.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import type { Log } from '../../kit/log.ts'
 import type { Store } from '../../store/store.ts'
+import { patiently } from '../runs/drive/patient-store.ts'
 import { EgressProcess } from './egress-process.ts'
 import type { ReportWriter } from './report-writer.ts'
 
@@ -23,6 +24,8 @@ export interface EgressSandbox {
   readonly generation: number
   readonly kind: SandboxKind
   readonly socketPath: string
+  /** Ends the wait for the store. */
+  readonly signal: AbortSignal
 }
 
 const UNAVAILABLE: EgressDenied = {
@@ -66,13 +69,15 @@ export class LocalEgress {
   }
 
   /** Opens the network of a sandbox if the settings of its run allow it. Returns the hosts whose limits the proxy cannot enforce. */
-  async open({ runId, generation, kind, socketPath }: EgressSandbox): Promise<readonly string[]> {
-    const run = await this.#options.store.readRun(runId)
+  async open({ runId, generation, kind, socketPath, signal }: EgressSandbox): Promise<readonly string[]> {
+    const { store, log } = this.#options
+    const patience = { signal, log: log.child({ runId }) }
+    const run = await patiently(() => store.readRun(runId), patience)
     if (!run?.settings.network_enabled) return []
     const destinations = [...this.#destinations[kind]]
     this.#open.set(keyOf(runId, generation), { runId, generation, phase: 'work', socketPath, destinations })
     // A sandbox without a proxy has no network. Its commands print the reason.
-    await bestEffort(this.#options.log, 'open the network of a sandbox', () => this.#apply())
+    await bestEffort(log, 'open the network of a sandbox', () => this.#apply())
     return this.#loosened[kind]
   }
 
