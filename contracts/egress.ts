@@ -60,7 +60,7 @@ export type EgressGeneration = z.infer<typeof EgressGeneration>
 
 /** An intermediate authority, with which the proxy issues certificates for the hosts that it terminates. */
 const EgressAuthority = z.strictObject({
-  /** Digest of the policy for which the authority was issued. */
+  /** SHA-256 of the certificate, in hexadecimal digits. A renewed authority has another one. */
   digest: z.string().min(1).max(64),
   /** PEM. */
   certificate: z.string().max(65_536),
