@@ -8,6 +8,7 @@ import { assets } from './assets.ts'
 import type { ApiConfig } from './config.ts'
 import { LocalEgress } from './egress/local-egress.ts'
 import { ReportWriter } from './egress/report-writer.ts'
+import { createTrust } from './egress/trust.ts'
 import { withEgress } from './egress/with-egress.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { createAuditTrail } from './runs/audit-trail.ts'
@@ -34,7 +35,8 @@ export async function composeEgress(
     clock: () => new Date(),
     log,
   })
-  return withEgress(provider, new LocalEgress({ store, policy, writer, log }))
+  const trust = await createTrust(keys.derive('egress-ca'), config.egressRootsFile)
+  return withEgress(provider, new LocalEgress({ store, policy, trust, writer, log }))
 }
 
 async function readPolicy({ egressFile }: ApiConfig): Promise<EgressPolicy> {
