@@ -7,6 +7,7 @@ import type { Store } from '../store/store.ts'
 import { assets } from './assets.ts'
 import type { ApiConfig } from './config.ts'
 import { LocalEgress } from './egress/local-egress.ts'
+import { createNetworkRules } from './egress/network-rules.ts'
 import { ReportWriter } from './egress/report-writer.ts'
 import { createTrust } from './egress/trust.ts'
 import { withEgress } from './egress/with-egress.ts'
@@ -27,7 +28,7 @@ export async function composeEgress(
   { store, keys, redact, log }: Around,
 ): Promise<SandboxProvider> {
   if (provider.name !== 'local') return provider
-  const policy = await readPolicy(config)
+  const rules = createNetworkRules(await readPolicy(config))
   const writer = new ReportWriter({
     store,
     audit: createAuditTrail(keys),
@@ -36,7 +37,7 @@ export async function composeEgress(
     log,
   })
   const trust = await createTrust(keys.derive('egress-ca'), config.egressRootsFile)
-  return withEgress(provider, new LocalEgress({ store, policy, trust, writer, log }))
+  return withEgress(provider, new LocalEgress({ store, rules, trust, writer, log }))
 }
 
 async function readPolicy({ egressFile }: ApiConfig): Promise<EgressPolicy> {
