@@ -25,29 +25,19 @@ classes:
   command: []
 `
 
-<<<<<<< HEAD
 const row = (networkEnabled: boolean) => ({ settings: { network_enabled: networkEnabled } }) as RunRow
-
-function rig({ networkEnabled = true, readRun = async () => row(networkEnabled) } = {}) {
-=======
 const trust = await createTrust(new Uint8Array(32))
 
-function rig({ networkEnabled = true } = {}) {
->>>>>>> be574850
+function rig({ networkEnabled = true, readRun = async () => row(networkEnabled) } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-local-egress-'))
   const told: (ReportOfRun & { runId: string })[] = []
   const writer = {
     write: (runId: string, report: ReportOfRun) => told.push({ ...report, runId }),
     settled: async () => undefined,
   } as unknown as ReportWriter
-<<<<<<< HEAD
   const store = { readRun }
-  const egress = new LocalEgress({ store, policy: loadEgressPolicy(POLICY), writer, log: silentLog })
-=======
-  const store = { readRun: async () => ({ settings: { network_enabled: networkEnabled } }) as RunRow }
   const rules = createNetworkRules(loadEgressPolicy(POLICY))
   const egress = new LocalEgress({ store, rules, trust, writer, log: silentLog })
->>>>>>> be574850
   onTestFinished(async () => {
     await egress.stop()
     rmSync(folder, { recursive: true, force: true })

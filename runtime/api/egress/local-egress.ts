@@ -4,11 +4,8 @@ import type { SandboxKind } from '../../../contracts/names.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import type { Log } from '../../kit/log.ts'
 import type { Store } from '../../store/store.ts'
-<<<<<<< HEAD
 import { patiently } from '../runs/drive/patient-store.ts'
-=======
 import { withAuthorities } from './authorities.ts'
->>>>>>> be574850
 import { EgressProcess } from './egress-process.ts'
 import type { NetworkRules } from './network-rules.ts'
 import type { ReportWriter } from './report-writer.ts'
@@ -68,32 +65,20 @@ export class LocalEgress {
   }
 
   /** Opens the network of a sandbox if the settings of its run allow it. Returns the hosts whose limits the proxy cannot enforce. */
-<<<<<<< HEAD
   async open({ runId, generation, kind, socketPath, signal }: EgressSandbox): Promise<readonly string[]> {
-    const { store, log } = this.#options
-    const patience = { signal, log: log.child({ runId }) }
-    const run = await patiently(() => store.readRun(runId), patience)
-    if (!run?.settings.network_enabled) return []
-    const destinations = [...this.#destinations[kind]]
-    this.#open.set(keyOf(runId, generation), { runId, generation, phase: 'work', socketPath, destinations })
-    // A sandbox without a proxy has no network. Its commands print the reason.
-    await bestEffort(log, 'open the network of a sandbox', () => this.#apply())
-    return this.#loosened[kind]
-=======
-  async open({ runId, generation, kind, socketPath }: EgressSandbox): Promise<readonly string[]> {
-    const { store, rules } = this.#options
-    const run = await store.readRun(runId)
+    const { store, rules, trust } = this.#options
+    const log = this.#options.log.child({ runId })
+    const run = await patiently(() => store.readRun(runId), { signal, log })
     const destinations = run && rules.destinationsOf(run, kind)
     if (!destinations) return []
     this.#open.set(keyOf(runId, generation), { runId, generation, phase: 'work', socketPath, destinations })
     // A sandbox without a proxy has no network. Its commands print the reason.
-    await bestEffort(this.#options.log, 'open the network of a sandbox', async () => {
+    await bestEffort(log, 'open the network of a sandbox', async () => {
       if (destinations.some(({ authority }) => authority !== undefined))
-        await writeTrustBundle(dirname(socketPath), this.#options.trust)
+        await writeTrustBundle(dirname(socketPath), trust)
       await this.#apply()
     })
     return rules.loosenedFor(kind)
->>>>>>> be574850
   }
 
   /** Closes all connections of a sandbox, and stores what the proxy has reported about it. */
