@@ -106,7 +106,7 @@ it('waits while the store cannot be used', async () => {
   }
   const { egress, sandbox } = rig({ readRun })
 
-  expect(await egress.open(sandbox('one'))).toEqual(['pypi.org'])
+  expect(await egress.open(sandbox('one'))).toEqual(['spliced.agentweaver-test.com'])
   expect(attempts).toBe(3)
 })
 
