@@ -83,6 +83,7 @@ export type EgressState = z.infer<typeof EgressState>
 export const EgressRule = z.enum([
   'address',
   'budget',
+  'certificate',
   'client-hello',
   'encrypted-client-hello',
   'malformed-request',
@@ -90,10 +91,12 @@ export const EgressRule = z.enum([
   'name-mismatch',
   'no-server-name',
   'not-listed',
+  'path',
   'phase',
   'plain-http',
   'port',
   'proxy-unavailable',
+  'request',
   'run-ended',
   'too-many-connections',
 ])
@@ -106,6 +109,8 @@ export const EgressDenied = z.strictObject({
   host: z.string().max(300),
   port: z.int().min(0).max(65_535),
   method: z.string().max(32).optional(),
+  /** Without its query. */
+  path: z.string().max(200).optional(),
   rule: EgressRule,
   reason: z.string().max(1000),
   remedy: z.string().max(1000),

@@ -1,8 +1,9 @@
 import type { Socket } from 'node:net'
 import type { EgressGeneration } from '../../contracts/egress.ts'
-import { decide, type Question, type Refusal, refusalSentence } from './decide.ts'
+import { decide, type Question, refusalSentence } from './decide.ts'
 import { Ledger, type LedgerOptions, type Refused } from './ledger.ts'
 import type { EgressLimits } from './limits.ts'
+import type { Refusal } from './refusals.ts'
 
 /** An open connection of a sandbox: the client's socket and, once dialled, the destination's. */
 export interface OpenConnection {
