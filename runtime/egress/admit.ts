@@ -66,13 +66,16 @@ async function connect(
   const { socket } = dialled
   connection.upstream = socket
   socket.on('error', () => socket.destroy())
-  socket.setTimeout(limits.idleMs, () => socket.destroy())
   const secured = await (protocol === 'https'
     ? secure(socket, { servername: target.host.name, ca: roots, ms: limits.handshakeMs })
     : ({ ok: true, socket } as const))
   // The state may have changed since, or the client may be gone.
   const late = connections.decide(question)
-  if (secured.ok && late.ok && !asked.isGone()) return { ok: true, connection, upstream: secured.socket }
+  if (secured.ok && late.ok && !asked.isGone()) {
+    // On the socket that reads: the one below TLS does not see activity.
+    secured.socket.setTimeout(limits.idleMs, () => secured.socket.destroy())
+    return { ok: true, connection, upstream: secured.socket }
+  }
   socket.destroy()
   if (!late.ok) return deny(options, asked, late.refusal)
   if (secured.ok) return failed(asked, 'the client left')

@@ -54,8 +54,11 @@ export class LeafCache {
   setAuthorities(authorities: Authorities): void {
     const listed = new Map(authorities.map((one) => [one.digest, one]))
     for (const digest of this.#authorities.keys()) if (!listed.has(digest)) this.#authorities.delete(digest)
-    for (const [digest, one] of listed)
-      if (!this.#authorities.has(digest)) this.#authorities.set(digest, parseAuthority(one))
+    for (const [digest, one] of listed) {
+      if (this.#authorities.has(digest)) continue
+      const authority = parseAuthority(one)
+      if (authority) this.#authorities.set(digest, authority)
+    }
   }
 
   /**
@@ -96,8 +99,13 @@ export class LeafCache {
   }
 }
 
-function parseAuthority({ certificate, key }: Authorities[number]): Authority {
-  const parsed = new X509Certificate(certificate)
-  const [, name = ''] = /^CN=(.*)$/m.exec(parsed.subject) ?? []
-  return { certificate, name, key: createPrivateKey(key), endsAt: parsed.validToDate.getTime() }
+/** Undefined if it is malformed: its hosts are refused then, and those of other runs are still served. */
+function parseAuthority({ certificate, key }: Authorities[number]): Authority | undefined {
+  try {
+    const parsed = new X509Certificate(certificate)
+    const [, name = ''] = /^CN=(.*)$/m.exec(parsed.subject) ?? []
+    return { certificate, name, key: createPrivateKey(key), endsAt: parsed.validToDate.getTime() }
+  } catch {
+    return undefined
+  }
 }

@@ -70,7 +70,7 @@ export async function rawTlsServer(bytes: string | ((socket: TLSSocket) => void)
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   onTestFinished(() => void server.close())
-  return { port: (server.address() as AddressInfo).port, got: () => got, sockets }
+  return { port: (server.address() as AddressInfo).port, got: () => got, sockets, server }
 }
 
 /** A proxy that terminates the TLS of `HOST` at a port. */
