@@ -11,7 +11,8 @@ export interface Client {
   readonly expected: string
   /** Tries what the entry does not allow. */
   readonly writes: string
-  /** What it prints about the refusal. */
+  /** Whether it prints why, or only the status of the response. */
+  readonly prints: 'the reason' | 'the status'
   readonly refusal: RegExp
   /** Requests of the second command that may reach the server. */
   readonly permitted: RegExp
@@ -30,6 +31,7 @@ export const CLIENTS: readonly Client[] = [
     expected: '42',
     writes:
       'cd node_modules/@scope/pkg-a && npm version --silent 2.0.0 && npm publish --userconfig /workspace/.npmrc',
+    prints: 'the reason',
     refusal: /the method PUT is not allowed for this host/,
     permitted: /^GET npm /,
   },
@@ -40,6 +42,7 @@ export const CLIENTS: readonly Client[] = [
     reads: `${PYTHON} -m pip install -q --disable-pip-version-check --no-cache-dir --target py --index-url URL/simple/ pkg-b && PYTHONPATH=py ${PYTHON} -c 'import pkg_b; print(pkg_b.ANSWER)'`,
     expected: '42',
     writes: `${PYTHON} -m pip download --disable-pip-version-check --no-cache-dir --retries 0 URL/private/pkg_b-1.0-py3-none-any.whl`,
+    prints: 'the reason',
     refusal: /GET is not allowed for the path \/private\/pkg_b/,
     permitted: NOTHING,
   },
@@ -50,16 +53,18 @@ export const CLIENTS: readonly Client[] = [
     reads: 'git clone -q URL/repo.git && cat repo/README',
     expected: 'from git',
     writes: 'cd repo && git push -q origin HEAD:refs/heads/other',
-    refusal: /the requested URL returned error: 40[35]|is not allowed for the path/i,
+    prints: 'the status',
+    refusal: /The requested URL returned error: 403/,
     permitted: /^GET git \/repo\.git\/info\/refs$/,
   },
   {
-    name: 'cargo',
+    name: 'cargo (and curl to publish)',
     site: 'crates',
     test: 'cargo --version',
     reads: 'cd crate && cargo fetch -q && ls ~/.cargo/registry/src/*/',
     expected: 'pkg-d-1.0.0',
     writes: 'curl -sS -X PUT -d x URL/api/v1/crates/new',
+    prints: 'the reason',
     refusal: /the method PUT is not allowed for this host/,
     permitted: NOTHING,
   },
@@ -72,6 +77,7 @@ export const CLIENTS: readonly Client[] = [
     expected: '"Version": "v1.0.0"',
     writes:
       'cd module && GOTOOLCHAIN=local GOSUMDB=off GOPROXY=UNLISTED /usr/local/go/bin/go mod download go.example.com/pkg-d@v1.0.0',
+    prints: 'the reason',
     refusal: /Connection to unlisted\.agentweaver-test\.com:\d+ refused/,
     permitted: NOTHING,
   },
@@ -83,6 +89,7 @@ export const CLIENTS: readonly Client[] = [
       'cd apt && export APT_CONFIG=/workspace/apt/apt.conf && apt-get -qq update && apt-get -qq download pkg-e && ls *.deb',
     expected: 'pkg-e_1.0_all.deb',
     writes: 'APT_CONFIG=/workspace/apt/apt.conf /usr/lib/apt/apt-helper download-file URL/private /tmp/x',
+    prints: 'the reason',
     refusal: /GET is not allowed for the path \/private/,
     permitted: NOTHING,
   },
@@ -93,6 +100,7 @@ export const CLIENTS: readonly Client[] = [
     reads: 'curl -sS URL/simple/pkg-b/ | grep -q pkg_b && echo pkg_b',
     expected: 'pkg_b',
     writes: 'curl -sS -X POST -d x URL/simple/',
+    prints: 'the reason',
     refusal: /the method POST is not allowed for this host/,
     permitted: NOTHING,
   },
@@ -103,6 +111,7 @@ export const CLIENTS: readonly Client[] = [
     reads: 'wget -q -O - URL/simple/pkg-b/ | grep -q pkg_b && echo pkg_b',
     expected: 'pkg_b',
     writes: 'wget -nv --tries 1 --post-data x URL/simple/',
+    prints: 'the reason',
     refusal: /the method POST is not allowed for this host/,
     permitted: NOTHING,
   },
@@ -113,6 +122,7 @@ export const CLIENTS: readonly Client[] = [
     reads: `node -e 'fetch("URL/simple/pkg-b/").then((r) => r.text()).then((text) => console.log(text.match(/pkg_b/)[0]))'`,
     expected: 'pkg_b',
     writes: `node -e 'fetch("URL/simple/", { method: "POST", body: "x" }).then((r) => console.log(r.status, r.statusText))'`,
+    prints: 'the reason',
     refusal: /405 .*the method POST is not allowed for this host/,
     permitted: NOTHING,
   },
@@ -123,6 +133,7 @@ export const CLIENTS: readonly Client[] = [
     reads: `${PYTHON} -c 'import urllib.request; print("pkg_b" in urllib.request.urlopen("URL/simple/pkg-b/").read().decode())'`,
     expected: 'True',
     writes: `${PYTHON} -c 'import urllib.request; urllib.request.urlopen("URL/simple/", b"x")'`,
+    prints: 'the reason',
     refusal: /the method POST is not allowed for this host/,
     permitted: NOTHING,
   },
@@ -133,6 +144,7 @@ export const CLIENTS: readonly Client[] = [
     reads: 'java Get.java URL/simple/pkg-b/ 2>/dev/null',
     expected: '200',
     writes: 'java Get.java URL/private/',
+    prints: 'the reason',
     refusal: /GET is not allowed for the path \/private/,
     permitted: NOTHING,
   },
