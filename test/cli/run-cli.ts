@@ -65,11 +65,7 @@ export interface AtTerminal extends AsyncDisposable {
 const quote = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`
 
 /** Runs a program in a pseudo-terminal, which `script` creates. */
-export function startAtTerminal(
-  argv: readonly string[],
-  settings: Settings = {},
-  program = CLI,
-): AtTerminal {
+export function startAtTerminal(argv: readonly string[], settings: Settings = {}, program = CLI): AtTerminal {
   const line = [process.execPath, program, ...argv].map(quote).join(' ')
   const wide = `stty cols 100 rows 40; exec ${line}`
   const child = spawn('script', ['--quiet', '--return', '--flush', '--command', wide, '/dev/null'], {

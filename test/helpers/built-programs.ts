@@ -32,6 +32,7 @@ async function programs(): Promise<Programs> {
 }
 
 const { cli, api, cache } = await programs()
+
 export { api as API, cli as CLI }
 
 /** Environment variables for these programs. */

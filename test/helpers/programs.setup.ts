@@ -13,21 +13,24 @@ declare module 'vitest' {
 }
 
 /** Bundles the programs of a sandbox, and those of the npm package, once for all test files of a run. */
-export async function setup(project: TestProject): Promise<() => void> {
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const programs = bundlePrograms()
-  let remove = () => undefined as void
+  let built: Promise<{ folder: string; remove: () => void }> | undefined
   const host = await serveOnce(programs.agentHost)
   const npm = await serveOnce(async () => {
-    const built = await buildPackage()
-    remove = built.remove
-    return built.folder
+    built = buildPackage()
+    return (await built).folder
   })
   project.provide('programsBroker', host.port)
   project.provide('packageBroker', npm.port)
-  return () => {
+  return async () => {
     host.close()
     npm.close()
     programs.remove()
-    remove()
+    // A failed build has removed its folder.
+    await built?.then(
+      ({ remove }) => remove(),
+      () => undefined,
+    )
   }
 }
