@@ -13,7 +13,12 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 export async function buildPackage(): Promise<{ folder: string; remove: () => void }> {
   mkdirSync(join(ROOT, 'dist'), { recursive: true })
   const folder = mkdtempSync(join(ROOT, 'dist', 'test-'))
-  const remove = () => rmSync(folder, { recursive: true, force: true })
+  const remove = () => {
+    process.off('exit', remove)
+    rmSync(folder, { recursive: true, force: true })
+  }
+  // Ctrl-C ends a run of the tests without its teardown.
+  process.on('exit', remove)
   try {
     const argv = [join(ROOT, 'tools/package.ts'), relative(ROOT, folder)]
     await promisify(execFile)(process.execPath, argv, { cwd: ROOT })
