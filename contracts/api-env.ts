@@ -33,12 +33,9 @@ const CLUSTER_KEYS = [
   'AGENTWEAVER_PREVIEW_SLUG',
   'AGENTWEAVER_KUBECONFIG',
   'AGENTWEAVER_USER_VAULT',
+  'AGENTWEAVER_EGRESS_CONTROL_PORT',
 ] as const
-const LOCAL_KEYS = [
-  'AGENTWEAVER_WORKSPACE_ROOTS',
-  'AGENTWEAVER_TOOL_ROOTS',
-  'AGENTWEAVER_EGRESS_FILE',
-] as const
+const LOCAL_KEYS = ['AGENTWEAVER_WORKSPACE_ROOTS', 'AGENTWEAVER_TOOL_ROOTS'] as const
 const REQUIRED_CLUSTER_KEYS = CLUSTER_KEYS.slice(0, 2)
 /** The service's Azure workload identity, under the names that the Azure SDKs use. All are set, or none. */
 export const AZURE_KEYS = [
@@ -78,6 +75,11 @@ const AnyApiEnv = z.strictObject({
    * `policies/agent/egress.yaml`. It replaces the built-in list.
    */
   AGENTWEAVER_EGRESS_FILE: z.string().min(1).optional(),
+  /**
+   * Port for the replicas of the egress proxy in a cluster. Without it, this service uses no egress proxy, and network
+   * policies alone decide what sandboxes reach.
+   */
+  AGENTWEAVER_EGRESS_CONTROL_PORT: z.coerce.number().int().min(1).max(65_535).optional(),
   /** Folder with the deployment's keys, shared by all processes. Without it, each process creates its own keys. */
   AGENTWEAVER_KEYS_DIR: z.string().min(1).optional(),
   /** Azure Key Vault with those keys, used instead of the folder, such as `https://name.vault.azure.net`. */
@@ -167,11 +169,17 @@ function contradictions(env: AnyEnv): (readonly [string, string])[] {
   const hasIdentity = AZURE_KEYS.every((key) => env[key] !== undefined) && isHttps(env.AZURE_AUTHORITY_HOST)
   const isEntra = env.AGENTWEAVER_DATABASE_AUTH === 'entra'
   const hasOwnKeys = vault === undefined && folder === undefined
+  const hasProxy = !isCluster || env.AGENTWEAVER_EGRESS_CONTROL_PORT !== undefined
   const rules: (readonly [boolean, string, string])[] = [
     [
       vault !== undefined && folder !== undefined,
       'AGENTWEAVER_KEYS_DIR',
       'cannot be combined with AGENTWEAVER_KEY_VAULT',
+    ],
+    [
+      env.AGENTWEAVER_EGRESS_FILE !== undefined && !hasProxy,
+      'AGENTWEAVER_EGRESS_FILE',
+      'needs AGENTWEAVER_EGRESS_CONTROL_PORT with AGENTWEAVER_SANDBOXES=kubernetes, because only an egress proxy enforces it',
     ],
     [vault !== undefined && !hasIdentity, 'AGENTWEAVER_KEY_VAULT', `needs ${AZURE_KEYS.join(', ')}`],
     [isEntra && !hasIdentity, 'AGENTWEAVER_DATABASE_AUTH', `entra needs ${AZURE_KEYS.join(', ')}`],

@@ -2,10 +2,12 @@ import type { EgressDenied, EgressGeneration } from '../../../contracts/egress.t
 import type { SandboxKind } from '../../../contracts/names.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import type { Log } from '../../kit/log.ts'
+import type { BoundSandbox } from '../../sandboxes/provider.ts'
 import type { Store } from '../../store/store.ts'
 import { EgressProcess } from './egress-process.ts'
 import type { NetworkRules } from './network-rules.ts'
 import type { ReportWriter } from './report-writer.ts'
+import type { SandboxEgress, SandboxNetwork, ServedRun } from './with-egress.ts'
 
 export interface LocalEgressOptions {
   readonly store: Pick<Store, 'readRun'>
@@ -32,7 +34,7 @@ const UNAVAILABLE: EgressDenied = {
 }
 
 /** The destinations of the sandboxes of this machine, and the process that enforces them. */
-export class LocalEgress {
+export class LocalEgress implements SandboxEgress {
   readonly #options: LocalEgressOptions
   readonly #process: EgressProcess
   readonly #open = new Map<string, EgressGeneration>()
@@ -47,6 +49,15 @@ export class LocalEgress {
       onReport: ({ runId, ...report }) => writer.write(runId, report),
       onLost: () => this.#tellLost(),
     })
+  }
+
+  async connect(
+    { egressSocket: socketPath }: Pick<BoundSandbox, 'egressSocket'>,
+    { runId, generation, kind }: ServedRun,
+  ): Promise<SandboxNetwork | undefined> {
+    if (socketPath === undefined) return undefined
+    const loosened = await this.open({ runId, generation, kind, socketPath })
+    return { loosened, close: () => this.close({ runId, generation }) }
   }
 
   /** Opens the network of a sandbox if the settings of its run allow it. Returns the hosts whose limits the proxy cannot enforce. */
