@@ -33,12 +33,9 @@ const CLUSTER_KEYS = [
   'AGENTWEAVER_PREVIEW_SLUG',
   'AGENTWEAVER_KUBECONFIG',
   'AGENTWEAVER_USER_VAULT',
+  'AGENTWEAVER_EGRESS_CONTROL_PORT',
 ] as const
-const LOCAL_KEYS = [
-  'AGENTWEAVER_WORKSPACE_ROOTS',
-  'AGENTWEAVER_TOOL_ROOTS',
-  'AGENTWEAVER_EGRESS_FILE',
-] as const
+const LOCAL_KEYS = ['AGENTWEAVER_WORKSPACE_ROOTS', 'AGENTWEAVER_TOOL_ROOTS'] as const
 const REQUIRED_CLUSTER_KEYS = CLUSTER_KEYS.slice(0, 2)
 /** The service's Azure workload identity, under the names that the Azure SDKs use. All are set, or none. */
 export const AZURE_KEYS = [
@@ -78,6 +75,8 @@ const AnyApiEnv = z.strictObject({
    * `policies/agent/egress.yaml`. It replaces the built-in list.
    */
   AGENTWEAVER_EGRESS_FILE: z.string().min(1).optional(),
+  /** Port for replicas of the cluster's egress proxy. Without it, only network policies restrict sandboxes. */
+  AGENTWEAVER_EGRESS_CONTROL_PORT: z.coerce.number().int().min(1).max(65_535).optional(),
   /** Folder with the deployment's keys, shared by all processes. Without it, each process creates its own keys. */
   AGENTWEAVER_KEYS_DIR: z.string().min(1).optional(),
   /** Azure Key Vault with those keys, used instead of the folder, such as `https://name.vault.azure.net`. */
@@ -179,6 +178,13 @@ function contradictions(env: AnyEnv): (readonly [string, string])[] {
       isEntra && !takesToken(env.DATABASE_URL),
       'DATABASE_URL',
       'must have sslmode=verify-full and no password with AGENTWEAVER_DATABASE_AUTH=entra, because the token is sent as the password',
+    ],
+    [
+      isCluster &&
+        env.AGENTWEAVER_EGRESS_FILE !== undefined &&
+        env.AGENTWEAVER_EGRESS_CONTROL_PORT === undefined,
+      'AGENTWEAVER_EGRESS_FILE',
+      'needs AGENTWEAVER_EGRESS_CONTROL_PORT on Kubernetes, because only the egress proxy reads the list',
     ],
     [
       isCluster && env.DATABASE_URL !== undefined && hasOwnKeys,
