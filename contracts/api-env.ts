@@ -75,7 +75,10 @@ const AnyApiEnv = z.strictObject({
    * `policies/agent/egress.yaml`. It replaces the built-in list.
    */
   AGENTWEAVER_EGRESS_FILE: z.string().min(1).optional(),
-  /** Port for replicas of the cluster's egress proxy. Without it, only network policies restrict sandboxes. */
+  /**
+   * Port for the replicas of the egress proxy in a cluster. Without it, this service uses no egress proxy, and network
+   * policies alone decide what sandboxes reach.
+   */
   AGENTWEAVER_EGRESS_CONTROL_PORT: z.coerce.number().int().min(1).max(65_535).optional(),
   /** Folder with the deployment's keys, shared by all processes. Without it, each process creates its own keys. */
   AGENTWEAVER_KEYS_DIR: z.string().min(1).optional(),
@@ -166,11 +169,17 @@ function contradictions(env: AnyEnv): (readonly [string, string])[] {
   const hasIdentity = AZURE_KEYS.every((key) => env[key] !== undefined) && isHttps(env.AZURE_AUTHORITY_HOST)
   const isEntra = env.AGENTWEAVER_DATABASE_AUTH === 'entra'
   const hasOwnKeys = vault === undefined && folder === undefined
+  const hasProxy = !isCluster || env.AGENTWEAVER_EGRESS_CONTROL_PORT !== undefined
   const rules: (readonly [boolean, string, string])[] = [
     [
       vault !== undefined && folder !== undefined,
       'AGENTWEAVER_KEYS_DIR',
       'cannot be combined with AGENTWEAVER_KEY_VAULT',
+    ],
+    [
+      env.AGENTWEAVER_EGRESS_FILE !== undefined && !hasProxy,
+      'AGENTWEAVER_EGRESS_FILE',
+      'needs AGENTWEAVER_EGRESS_CONTROL_PORT with AGENTWEAVER_SANDBOXES=kubernetes, because only an egress proxy enforces it',
     ],
     [vault !== undefined && !hasIdentity, 'AGENTWEAVER_KEY_VAULT', `needs ${AZURE_KEYS.join(', ')}`],
     [isEntra && !hasIdentity, 'AGENTWEAVER_DATABASE_AUTH', `entra needs ${AZURE_KEYS.join(', ')}`],
@@ -178,13 +187,6 @@ function contradictions(env: AnyEnv): (readonly [string, string])[] {
       isEntra && !takesToken(env.DATABASE_URL),
       'DATABASE_URL',
       'must have sslmode=verify-full and no password with AGENTWEAVER_DATABASE_AUTH=entra, because the token is sent as the password',
-    ],
-    [
-      isCluster &&
-        env.AGENTWEAVER_EGRESS_FILE !== undefined &&
-        env.AGENTWEAVER_EGRESS_CONTROL_PORT === undefined,
-      'AGENTWEAVER_EGRESS_FILE',
-      'needs AGENTWEAVER_EGRESS_CONTROL_PORT on Kubernetes, because only the egress proxy reads the list',
     ],
     [
       isCluster && env.DATABASE_URL !== undefined && hasOwnKeys,

@@ -12,6 +12,7 @@ export const AGENT_HOST_ROUTES = {
   events: '/events',
   decisions: '/decisions',
   commands: '/commands',
+  egress: '/egress',
 } as const
 
 /** A2A binding: version segment below the base path, protocol version, and version header. */
@@ -35,6 +36,12 @@ export const API_ROUTES = {
 
 /** Routes of the egress proxy on its port for health and metrics. */
 export const EGRESS_PROXY_ROUTES = { healthz: '/healthz', readyz: '/readyz', metrics: '/metrics' } as const
+
+/** The API's routes for replicas of the egress proxy, on a port of their own. */
+export const EGRESS_CONTROL_ROUTES = {
+  control: '/internal/egress/control',
+  events: '/internal/egress/events',
+} as const
 
 export const IDEMPOTENCY_HEADER = 'idempotency-key'
 export const LAST_EVENT_ID_HEADER = 'last-event-id'

@@ -51,7 +51,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   'runtime/workspace': { rooms: RULED, packages: ['zod', 'koffi', 're2js', 'tar-stream', 'picomatch'] },
   'runtime/executors': { rooms: RULED, packages: ['zod'] },
-  'runtime/egress': { rooms: RULED, packages: [] },
+  'runtime/egress': { rooms: RULED, packages: ['jose in cluster/', 'prom-client in cluster/'] },
   // It runs alone in a sandbox.
   'runtime/egress-relay': { rooms: [], packages: [] },
   'runtime/git': { rooms: [...RULED, 'runtime/executors', 'runtime/workspace'], packages: ['zod'] },

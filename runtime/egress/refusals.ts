@@ -8,7 +8,14 @@ export const STATUS_OF_RULE: Readonly<Partial<Record<EgressRule, number>>> = {
   'malformed-request': 400,
   method: 405,
   'name-mismatch': 421,
+  'proxy-unavailable': 503,
   'too-many-connections': 429,
+}
+
+const HEADERS_OF_STATUS: Readonly<Record<number, readonly string[]>> = {
+  // Clients of the proxy can send only this scheme by themselves, with the token as the password.
+  407: ['proxy-authenticate: Basic realm="agentweaver"'],
+  503: ['retry-after: 5'],
 }
 
 /** The sentence for the client as the value of a header, which may contain only ASCII. */
@@ -27,6 +34,7 @@ export function answer(client: Duplex, status: number, sentence: string): void {
       'content-type: text/plain; charset=utf-8',
       `content-length: ${Buffer.byteLength(body)}`,
       'connection: close',
+      ...(HEADERS_OF_STATUS[status] ?? []),
       '',
       body,
     ].join('\r\n'),

@@ -8,6 +8,7 @@ import type { Backend, Executor, ExecutorOptions } from './executor.ts'
 import { OrphanReaper, type OrphanReaperOptions } from './process/orphan-reaper.ts'
 import type { Program, StartedProgram } from './process/start.ts'
 import type { Launch } from './process/supervise.ts'
+import { PROXY_ENVIRONMENT } from './rootfs/egress-mounts.ts'
 import { isWithin } from './rootfs/mounts.ts'
 import { baseEnvironment } from './rootfs/system-mounts.ts'
 
@@ -22,6 +23,8 @@ export interface PodBackendOptions extends OrphanReaperOptions {
   readonly start: (program: Program & { readonly folder: number }) => StartedProgram
   readonly isolation: Isolation
   readonly home: string
+  /** Whether commands reach the network through a relay on the loopback interface. */
+  readonly hasRelay: boolean
 }
 
 /**
@@ -41,6 +44,7 @@ export function createPodBackend(options: PodBackendOptions): Backend {
 function createPodExecutor({ workspace, log }: ExecutorOptions, options: PodBackendOptions): Executor {
   const { start } = options
   const env = baseEnvironment([], options.home)
+  const proxy = options.hasRelay ? PROXY_ENVIRONMENT : {}
   const orphanReaper = new OrphanReaper(options)
   const shell = commandShell()
   const launch = async ({ request, directory }: Order): Promise<Launch | { problem: string }> => {
@@ -52,7 +56,7 @@ function createPodExecutor({ workspace, log }: ExecutorOptions, options: PodBack
     return {
       file: shell.file,
       args: [...shell.args, request.command, shell.nameArgument],
-      env: { ...env, ...request.environment, [MARKER]: id },
+      env: { ...env, ...(request.network && proxy), ...request.environment, [MARKER]: id },
       start: (program) => {
         const started = startIn({ workspace, directory }, (folder) => start({ ...program, folder }))
         orphanReaper.started(marker, started.pid)

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { LocalEgress } from '../../runtime/api/egress/local-egress.ts'
+import { createNetworkRules } from '../../runtime/api/egress/network-rules.ts'
 import type { ReportOfRun, ReportWriter } from '../../runtime/api/egress/report-writer.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import type { RunRow } from '../../runtime/store/store.ts'
@@ -30,7 +31,8 @@ function rig({ networkEnabled = true } = {}) {
     settled: async () => undefined,
   } as unknown as ReportWriter
   const store = { readRun: async () => ({ settings: { network_enabled: networkEnabled } }) as RunRow }
-  const egress = new LocalEgress({ store, policy: loadEgressPolicy(POLICY), writer, log: silentLog })
+  const rules = createNetworkRules(loadEgressPolicy(POLICY))
+  const egress = new LocalEgress({ store, rules, writer, log: silentLog })
   onTestFinished(async () => {
     await egress.stop()
     rmSync(folder, { recursive: true, force: true })
@@ -41,8 +43,8 @@ function rig({ networkEnabled = true } = {}) {
     kind,
     socketPath: join(folder, runId),
   })
-  const rules = () => told.flatMap((report) => (report.type === 'denied' ? [report.data.rule] : []))
-  return { egress, sandbox, told, rules, folder }
+  const refusedBy = () => told.flatMap((report) => (report.type === 'denied' ? [report.data.rule] : []))
+  return { egress, sandbox, told, rules: refusedBy, folder }
 }
 
 const CONNECT_OTHER = 'CONNECT other.agentweaver-test.com:443 HTTP/1.1\r\n\r\n'

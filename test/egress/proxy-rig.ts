@@ -136,12 +136,12 @@ export async function tunnel(socketPath: string, target: string): Promise<Socket
 }
 
 /** A TLS connection through a tunnel. */
-export async function tlsThrough(socketPath: string, target: string, servername: string): Promise<TLSSocket> {
-  const socket = tlsConnect({
-    socket: await tunnel(socketPath, target),
-    servername,
-    ca: authority.certificate,
-  })
+export const tlsThrough = async (socketPath: string, target: string, servername: string) =>
+  tlsOver(await tunnel(socketPath, target), servername)
+
+/** A TLS connection over an open tunnel. */
+export async function tlsOver(tunnelled: Socket, servername: string): Promise<TLSSocket> {
+  const socket = tlsConnect({ socket: tunnelled, servername, ca: authority.certificate })
   socket.on('error', () => undefined)
   const failed = once(socket, 'close').then(() => Promise.reject(new Error('the connection was closed')))
   failed.catch(() => undefined)

@@ -1,18 +1,17 @@
-import type { EgressDenied, EgressDestination, EgressGeneration } from '../../../contracts/egress.ts'
+import type { EgressDenied, EgressGeneration } from '../../../contracts/egress.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
-import { allowlist } from '../../../policies/agent/egress/allowlist.ts'
-import type { EgressPolicy } from '../../../policies/agent/egress/load.ts'
-import { resolveEgress } from '../../../policies/agent/egress/resolve.ts'
-import { placementOf } from '../../../policies/agent/egress/targets.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import type { Log } from '../../kit/log.ts'
+import type { BoundSandbox } from '../../sandboxes/provider.ts'
 import type { Store } from '../../store/store.ts'
 import { EgressProcess } from './egress-process.ts'
+import type { NetworkRules } from './network-rules.ts'
 import type { ReportWriter } from './report-writer.ts'
+import type { SandboxEgress, SandboxNetwork, ServedRun } from './with-egress.ts'
 
 export interface LocalEgressOptions {
   readonly store: Pick<Store, 'readRun'>
-  readonly policy: EgressPolicy
+  readonly rules: NetworkRules
   readonly writer: ReportWriter
   readonly log: Log
 }
@@ -35,45 +34,42 @@ const UNAVAILABLE: EgressDenied = {
 }
 
 /** The destinations of the sandboxes of this machine, and the process that enforces them. */
-export class LocalEgress {
+export class LocalEgress implements SandboxEgress {
   readonly #options: LocalEgressOptions
   readonly #process: EgressProcess
   readonly #open = new Map<string, EgressGeneration>()
   readonly #closing = new Map<string, Promise<void>>()
-  readonly #destinations: Readonly<Record<SandboxKind, readonly EgressDestination[]>>
-  /** Hosts that are reached without the limits of their entry, by class. */
-  readonly #loosened: Readonly<Record<SandboxKind, readonly string[]>>
   #revision = 0
 
   constructor(options: LocalEgressOptions) {
-    const { writer, log, policy } = options
+    const { writer, log } = options
     this.#options = options
     this.#process = new EgressProcess({
       log,
       onReport: ({ runId, ...report }) => writer.write(runId, report),
       onLost: () => this.#tellLost(),
     })
-    // A laptop has no names for the placeholders.
-    const egress = resolveEgress(policy, {})
-    const ofClass = (kind: SandboxKind) =>
-      allowlist(egress, kind, 'laptop').filter(isForCommands).map(toDestination)
-    this.#destinations = { agent: ofClass('agent'), command: ofClass('command') }
-    const loosened = (kind: SandboxKind) =>
-      egress.classes[kind]
-        .filter((one) => one.caller === undefined && placementOf(one, 'laptop').kind === 'loosened')
-        .map(({ host }) => host)
-    this.#loosened = { agent: loosened('agent'), command: loosened('command') }
+  }
+
+  async connect(
+    { egressSocket: socketPath }: Pick<BoundSandbox, 'egressSocket'>,
+    { runId, generation, kind }: ServedRun,
+  ): Promise<SandboxNetwork | undefined> {
+    if (socketPath === undefined) return undefined
+    const loosened = await this.open({ runId, generation, kind, socketPath })
+    return { loosened, close: () => this.close({ runId, generation }) }
   }
 
   /** Opens the network of a sandbox if the settings of its run allow it. Returns the hosts whose limits the proxy cannot enforce. */
   async open({ runId, generation, kind, socketPath }: EgressSandbox): Promise<readonly string[]> {
-    const run = await this.#options.store.readRun(runId)
-    if (!run?.settings.network_enabled) return []
-    const destinations = [...this.#destinations[kind]]
+    const { store, rules } = this.#options
+    const run = await store.readRun(runId)
+    const destinations = run && rules.destinationsOf(run, kind)
+    if (!destinations) return []
     this.#open.set(keyOf(runId, generation), { runId, generation, phase: 'work', socketPath, destinations })
     // A sandbox without a proxy has no network. Its commands print the reason.
     await bestEffort(this.#options.log, 'open the network of a sandbox', () => this.#apply())
-    return this.#loosened[kind]
+    return rules.loosenedFor(kind)
   }
 
   /** Closes all connections of a sandbox, and stores what the proxy has reported about it. */
@@ -108,19 +104,3 @@ export class LocalEgress {
 }
 
 const keyOf = (runId: string, generation: number) => `${runId} ${generation}`
-
-const isForCommands = ({ caller }: { caller: string }) => caller === 'any'
-
-const toDestination = ({
-  ports,
-  phases,
-  addresses,
-  methods,
-  ...rest
-}: ReturnType<typeof allowlist>[number]): EgressDestination => ({
-  ...rest,
-  ports: [...ports],
-  phases: [...phases],
-  methods: methods === 'any' ? 'any' : [...methods],
-  ...(addresses && { addresses: [...addresses] }),
-})

@@ -55,7 +55,7 @@ const PROXY = `http://127.0.0.1:${EGRESS_RELAY_PORT}`
 const OWN_HOSTS = 'localhost,127.0.0.1,::1'
 
 /** The variables that programs read to find the proxy. Many programs read only one of the two spellings. */
-const PROXY_ENVIRONMENT: Readonly<Record<string, string>> = {
+export const PROXY_ENVIRONMENT: Readonly<Record<string, string>> = {
   HTTP_PROXY: PROXY,
   HTTPS_PROXY: PROXY,
   ALL_PROXY: PROXY,
