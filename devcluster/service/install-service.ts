@@ -11,7 +11,7 @@ import type { Cluster } from '../cluster.ts'
 import { HarnessError } from '../harness-error.ts'
 import type { ImageSpec } from '../images/image-spec.ts'
 import { importArchive, importPinned } from '../images/import-images.ts'
-import { apiImage, podImages } from '../images/pod-images.ts'
+import { apiImage, egressProxyImage, podImages } from '../images/pod-images.ts'
 import { type Database, startDatabase } from './database.ts'
 import { applyTree, renderChanged } from './gitops-tree.ts'
 import { CONTROL_PLANE } from './names.ts'
@@ -19,7 +19,7 @@ import { CONTROL_PLANE } from './names.ts'
 export interface InstallTarget {
   readonly cluster: Cluster
   readonly client: KubeClient
-  /** A folder with `api.tar`, `agent-host.tar` and `toolbox.tar`. Without it the images are made from this clone. */
+  /** A folder with `api.tar`, `agent-host.tar`, `toolbox.tar` and `egress-proxy.tar`. Without it the images are made from this clone. */
   readonly images?: string | undefined
 }
 
@@ -69,12 +69,18 @@ async function createKeysSecret(client: KubeClient, files: Readonly<Record<strin
 async function importImages(cluster: Cluster) {
   const [agentHost, toolbox] = await podImages(cacheRoot(), process.execPath)
   const api = await apiImage(cacheRoot(), process.execPath)
+  const proxy = await egressProxyImage(cacheRoot(), process.execPath)
   if (!agentHost || !toolbox) throw new HarnessError('a sandbox pod has two images')
   const named = (name: string, spec: ImageSpec) => ({ ...spec, reference: `localhost/agentweaver/${name}:1` })
-  const specs = [named('api', api), named('agent-host', agentHost), named('toolbox', toolbox)]
-  const [ofApi, ofHost, ofToolbox] = await importPinned(cluster, specs)
-  if (!ofApi || !ofHost || !ofToolbox) throw new HarnessError('an image was not imported')
-  return { api: ofApi, agentHost: ofHost, toolbox: ofToolbox }
+  const specs = [
+    named('api', api),
+    named('agent-host', agentHost),
+    named('toolbox', toolbox),
+    named('egress-proxy', proxy),
+  ]
+  const [ofApi, ofHost, ofToolbox, ofProxy] = await importPinned(cluster, specs)
+  if (!ofApi || !ofHost || !ofToolbox || !ofProxy) throw new HarnessError('an image was not imported')
+  return { api: ofApi, agentHost: ofHost, toolbox: ofToolbox, egressProxy: ofProxy }
 }
 
 async function importBuilt(cluster: Cluster, folder: string) {
@@ -84,6 +90,7 @@ async function importBuilt(cluster: Cluster, folder: string) {
     api: await imported('api'),
     agentHost: await imported('agent-host'),
     toolbox: await imported('toolbox'),
+    egressProxy: await imported('egress-proxy'),
   }
 }
 
