@@ -39,7 +39,7 @@ describe('commands of a pod', () => {
       listed = await open(port, `${HOST}:${site.tls}`)
       return false
     })
-    const secure = await tlsOver(listed.socket, HOST)
+    const secure = await tlsOver(listed.socket, { servername: HOST })
     secure.write('hello')
     const [echo] = (await once(secure, 'data')) as [Buffer]
     const refused = await ask(port, `CONNECT ${OTHER}:443 HTTP/1.1\r\nHost: ${OTHER}:443\r\n\r\n`)
