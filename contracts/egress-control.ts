@@ -38,6 +38,8 @@ export const EgressToken = z
 export const EgressAccess = z.strictObject({
   /** The token of commands. The relay has it, and no command sees it. */
   commandsToken: EgressToken,
+  /** Certificates in PEM that commands trust. Absent if the proxy terminates no TLS of this sandbox. */
+  caBundle: z.string().max(900_000).optional(),
 })
 export type EgressAccess = z.infer<typeof EgressAccess>
 

@@ -7,6 +7,9 @@ export const EGRESS_RELAY_PORT = 3128
 /** Below the private folder of a sandbox on this machine: the folder that commands see, and the proxy's socket in it. */
 export const EGRESS_SOCKET = { folder: 'egress', name: 'socket' } as const
 
+/** File in that folder with the certificates that commands trust. Absent if the proxy terminates no TLS for them. */
+export const EGRESS_TRUST_FILE = 'ca.pem'
+
 /** Response header of the egress proxy with the sentence that explains a refusal. */
 export const EGRESS_REASON_HEADER = 'agentweaver-egress'
 
@@ -69,7 +72,7 @@ export type EgressGeneration = z.infer<typeof EgressGeneration>
 
 /** An intermediate authority, with which the proxy issues certificates for the hosts that it terminates. */
 const EgressAuthority = z.strictObject({
-  /** Digest of the policy for which the authority was issued. */
+  /** SHA-256 of the certificate, in hexadecimal digits. A renewed authority has another one. */
   digest: z.string().min(1).max(64),
   /** PEM. */
   certificate: z.string().max(65_536),

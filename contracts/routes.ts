@@ -34,14 +34,14 @@ export const API_ROUTES = {
   audit: '/api/audit',
 } as const
 
-/** Routes of the egress proxy on its port for health and metrics. */
-export const EGRESS_PROXY_ROUTES = { healthz: '/healthz', readyz: '/readyz', metrics: '/metrics' } as const
-
 /** The API's routes for replicas of the egress proxy, on a port of their own. */
 export const EGRESS_CONTROL_ROUTES = {
   control: '/internal/egress/control',
   events: '/internal/egress/events',
 } as const
+
+/** Routes of the egress proxy on its port for health and metrics. */
+export const EGRESS_PROXY_ROUTES = { healthz: '/healthz', readyz: '/readyz', metrics: '/metrics' } as const
 
 export const IDEMPOTENCY_HEADER = 'idempotency-key'
 export const LAST_EVENT_ID_HEADER = 'last-event-id'

@@ -13,6 +13,7 @@ import { type ControlListenerOptions, serveEgressControl } from './egress/contro
 import { LocalEgress } from './egress/local-egress.ts'
 import { createNetworkRules, type NetworkRules } from './egress/network-rules.ts'
 import { ReportWriter } from './egress/report-writer.ts'
+import { createTrust, type EgressTrust } from './egress/trust.ts'
 import { withEgress } from './egress/with-egress.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { createAuditTrail } from './runs/audit-trail.ts'
@@ -41,18 +42,20 @@ export async function composeEgress(
   const rules = createNetworkRules(await readPolicy(config))
   const clock = () => new Date()
   const writer = new ReportWriter({ store, audit: createAuditTrail(keys), redact, clock, log })
+  const trust = await createTrust(keys.derive('egress-ca'), config.egressRootsFile)
   if (sandboxes.kind === 'local' || port === undefined)
-    return { provider: withEgress(provider, new LocalEgress({ store, rules, writer, log })) }
+    return { provider: withEgress(provider, new LocalEgress({ store, rules, trust, writer, log })) }
   const { namespaces, serviceAccounts } = names(sandboxes.slice)
   const subject = `system:serviceaccount:${namespaces.egress}:${serviceAccounts.egressProxy}`
   return composeCluster(provider, {
-    ...{ store, keys, rules, writer, clock, log, subject },
+    ...{ store, keys, rules, trust, writer, clock, log, subject },
     address: { host: config.host, port },
   })
 }
 
 type ClusterParts = Omit<Around, 'redact'> & {
   readonly rules: NetworkRules
+  readonly trust: EgressTrust
   readonly writer: ReportWriter
   readonly clock: () => Date
   readonly subject: string
@@ -60,11 +63,12 @@ type ClusterParts = Omit<Around, 'redact'> & {
 }
 
 function composeCluster(provider: SandboxProvider, parts: ClusterParts): ComposedEgress {
-  const { store, keys, rules, writer, clock, log, subject, address } = parts
+  const { store, keys, rules, trust, writer, clock, log, subject, address } = parts
   const { identities } = provider
   if (!identities) throw new TypeError('a provider of pods verifies their identities')
-  const hub = new ControlHub({ store, rules, log })
-  const egress = new ClusterEgress({ store, rules, keys, writer, onChange: () => hub.changed(), clock, log })
+  const hub = new ControlHub({ store, rules, authorities: trust.authorities, log })
+  const onChange = () => hub.changed()
+  const egress = new ClusterEgress({ store, rules, trust, keys, writer, onChange, clock, log })
   const { jwksFile } = keys
   const control: ControlListenerOptions = { hub, writer, store, identities, subject, jwksFile, log }
   return {

@@ -1,5 +1,5 @@
 import type { EgressCaller, EgressDestination, EgressGeneration, EgressRule } from '../../contracts/egress.ts'
-import { Method } from '../../policies/agent/egress/schema.ts'
+import { Method } from '../../policies/agent/egress/requests.ts'
 import type { Target } from './authority.ts'
 
 export interface Question extends Target {

@@ -8,7 +8,6 @@ import type { Backend, Executor, ExecutorOptions } from './executor.ts'
 import { OrphanReaper, type OrphanReaperOptions } from './process/orphan-reaper.ts'
 import type { Program, StartedProgram } from './process/start.ts'
 import type { Launch } from './process/supervise.ts'
-import { PROXY_ENVIRONMENT } from './rootfs/egress-mounts.ts'
 import { isWithin } from './rootfs/mounts.ts'
 import { baseEnvironment } from './rootfs/system-mounts.ts'
 
@@ -23,8 +22,10 @@ export interface PodBackendOptions extends OrphanReaperOptions {
   readonly start: (program: Program & { readonly folder: number }) => StartedProgram
   readonly isolation: Isolation
   readonly home: string
-  /** Whether commands reach the network through a relay on the loopback interface. */
-  readonly hasRelay: boolean
+  /** How commands with network access reach it. Absent if network policies alone decide what they reach. */
+  readonly networkEnvironment?: (
+    environment: Readonly<Record<string, string>>,
+  ) => Readonly<Record<string, string>>
 }
 
 /**
@@ -44,19 +45,19 @@ export function createPodBackend(options: PodBackendOptions): Backend {
 function createPodExecutor({ workspace, log }: ExecutorOptions, options: PodBackendOptions): Executor {
   const { start } = options
   const env = baseEnvironment([], options.home)
-  const proxy = options.hasRelay ? PROXY_ENVIRONMENT : {}
   const orphanReaper = new OrphanReaper(options)
   const shell = commandShell()
   const launch = async ({ request, directory }: Order): Promise<Launch | { problem: string }> => {
     const problem = unkept(request)
     if (problem !== undefined) return { problem }
     const id = randomUUID()
+    const own = { ...env, ...request.environment }
     const marker = `${MARKER}=${id}`
     orphanReaper.begin(marker)
     return {
       file: shell.file,
       args: [...shell.args, request.command, shell.nameArgument],
-      env: { ...env, ...(request.network && proxy), ...request.environment, [MARKER]: id },
+      env: { ...own, ...(request.network && options.networkEnvironment?.(own)), [MARKER]: id },
       start: (program) => {
         const started = startIn({ workspace, directory }, (folder) => start({ ...program, folder }))
         orphanReaper.started(marker, started.pid)

@@ -13,6 +13,7 @@ import { buildControlApp } from '../../runtime/api/egress/control-listener.ts'
 import type { NetworkRules } from '../../runtime/api/egress/network-rules.ts'
 import { ReportWriter } from '../../runtime/api/egress/report-writer.ts'
 import { signEgressToken } from '../../runtime/api/egress/sign-token.ts'
+import { createTrust } from '../../runtime/api/egress/trust.ts'
 import { type DeploymentKeys, deploymentKeysOf } from '../../runtime/api/keys/deployment-keys.ts'
 import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import { startReplica } from '../../runtime/egress/cluster/replica.ts'
@@ -81,7 +82,8 @@ export async function startControl({ store, keys, rules }: Deployment, port = 0)
     log: silentLog,
   }
   const writer = new ReportWriter(parts)
-  const hub = new ControlHub({ store, rules, log: silentLog })
+  const { authorities } = await createTrust(keys.derive('egress-ca'))
+  const hub = new ControlHub({ store, rules, authorities, log: silentLog })
   const app: FastifyInstance = buildControlApp({
     ...{ hub, writer, store, identities, subject: PROXY_SUBJECT, jwksFile: keys.jwksFile, log: silentLog },
   })

@@ -32,7 +32,6 @@ describe.skipIf(process.platform !== 'linux')('the command shell in a sandbox po
     start,
     isolation,
     home: workspace,
-    hasRelay: false,
     // Children that this process started itself are not orphans.
     ownChildren: () => childrenOf(process.pid),
     reap: () => undefined,

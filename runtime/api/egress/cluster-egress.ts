@@ -5,17 +5,21 @@ import { bestEffort } from '../../kit/best-effort.ts'
 import { messageOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { BoundSandbox } from '../../sandboxes/provider.ts'
+import type { OpenNetwork } from '../../store/egress.ts'
 import type { Store } from '../../store/store.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
+import { patiently } from '../runs/drive/patient-store.ts'
 import { repeat } from '../runs/repeat.ts'
 import type { NetworkRules } from './network-rules.ts'
 import type { ReportWriter } from './report-writer.ts'
 import { signEgressToken } from './sign-token.ts'
+import type { EgressTrust } from './trust.ts'
 import type { SandboxEgress, SandboxNetwork, ServedRun } from './with-egress.ts'
 
 export interface ClusterEgressOptions {
   readonly store: Pick<Store, 'readRun' | 'openNetwork' | 'closeNetwork' | 'countProxies'>
   readonly rules: NetworkRules
+  readonly trust: Pick<EgressTrust, 'bundle'>
   readonly keys: Pick<DeploymentKeys, 'ticketKey'>
   readonly writer: Pick<ReportWriter, 'write' | 'settled'>
   /** Called when the state of the proxies has changed. */
@@ -45,6 +49,11 @@ const UNAVAILABLE: EgressDenied = {
   count: 1,
 }
 
+interface Network extends OpenNetwork {
+  /** Whether the proxy terminates TLS of this sandbox. */
+  readonly isTerminated: boolean
+}
+
 interface Open {
   readonly runId: string
   readonly generation: number
@@ -69,12 +78,17 @@ export class ClusterEgress implements SandboxEgress {
     served: ServedRun,
   ): Promise<SandboxNetwork | undefined> {
     const { store, rules } = this.#options
-    const run = await store.readRun(served.runId)
-    if (!podAddresses || !run || !rules.destinationsOf(run, served.kind)) return undefined
+    if (!podAddresses) return undefined
+    const log = this.#options.log.child({ runId: served.runId })
+    const run = await patiently(() => store.readRun(served.runId), { signal: served.signal, log })
+    const destinations = run && rules.destinationsOf(run, served.kind)
+    if (!destinations) return undefined
     const pod: EgressPod = { uid: uids.pod, addresses: [...podAddresses] }
+    const isTerminated = destinations.some(({ authority }) => authority !== undefined)
+    const network = { ...keyPart(served), kind: served.kind, pod, isTerminated }
     return {
       loosened: rules.loosenedFor(served.kind),
-      open: (client) => this.#openFor(client, served, pod),
+      open: (client) => this.#openFor(client, network),
       leave: () => this.#leave(served),
       close: () => this.#close(served),
     }
@@ -85,37 +99,49 @@ export class ClusterEgress implements SandboxEgress {
     for (const open of [...this.#open.values()]) this.#leave(open)
   }
 
-  /** Fails never: a run without a network can still work, and its commands are told. */
-  async #openFor(client: AgentHostClient, served: ServedRun, pod: EgressPod): Promise<void> {
+  /** Never fails: a run without a network can still work, and its commands are told. */
+  async #openFor(client: AgentHostClient, network: Network): Promise<void> {
     const { store, log, onChange } = this.#options
+    const { isTerminated: _isTerminated, ...row } = network
+    let ms = RENEW_MS
     await bestEffort(log, 'open the network of a sandbox', async () => {
-      await store.openNetwork({ ...served, pod })
+      await store.openNetwork(row)
       onChange()
-      await this.#give(client, served, pod)
     })
-    this.#renewLater(client, served, { pod, ms: RENEW_MS })
+    try {
+      await this.#give(client, network)
+    } catch (error) {
+      log.warn('a sandbox could not be given its network token', {
+        runId: row.runId,
+        error: messageOf(error),
+      })
+      ms = RETRY_MS
+    }
+    this.#renewLater(client, network, ms)
   }
 
-  async #give(client: AgentHostClient, { runId, generation }: ServedRun, pod: EgressPod): Promise<void> {
-    const { keys, clock } = this.#options
+  async #give(client: AgentHostClient, { isTerminated, pod, ...network }: Network): Promise<void> {
+    const { keys, clock, trust } = this.#options
+    const { runId, generation } = network
     const token = { runId, generation, caller: 'commands', pod, now: clock() } as const
     const commandsToken = await signEgressToken(keys.ticketKey, token)
-    await client.giveEgress({ commandsToken }, AbortSignal.timeout(SEND_MS))
+    const access = { commandsToken, ...(isTerminated && { caBundle: trust.bundle }) }
+    await client.giveEgress(access, AbortSignal.timeout(SEND_MS))
   }
 
-  #renewLater(client: AgentHostClient, served: ServedRun, { pod, ms }: { pod: EgressPod; ms: number }): void {
-    const { runId, generation } = served
-    const key = keyOf(served)
+  #renewLater(client: AgentHostClient, network: Network, ms: number): void {
+    const { runId, generation } = network
+    const key = keyOf(network)
     const renew = async () => {
       let nextMs = RENEW_MS
       try {
-        await this.#give(client, served, pod)
+        await this.#give(client, network)
       } catch (error) {
         nextMs = RETRY_MS
         const about = { runId, error: messageOf(error) }
         this.#options.log.warn('the network token of a sandbox could not be renewed', about)
       }
-      if (this.#open.has(key)) this.#renewLater(client, served, { pod, ms: nextMs })
+      if (this.#open.has(key)) this.#renewLater(client, network, nextMs)
     }
     const renewing = setTimeout(() => void renew(), ms)
     renewing.unref()
@@ -130,7 +156,7 @@ export class ClusterEgress implements SandboxEgress {
   async #close(served: ServedRun): Promise<void> {
     const { store, log, onChange, writer } = this.#options
     this.#leave(served)
-    await bestEffort(log, 'close the network of a sandbox', () => store.closeNetwork(served))
+    await bestEffort(log, 'close the network of a sandbox', () => store.closeNetwork(keyPart(served)))
     onChange()
     await writer.settled()
   }
@@ -152,4 +178,5 @@ export class ClusterEgress implements SandboxEgress {
   }
 }
 
+const keyPart = ({ runId, generation }: ServedRun) => ({ runId, generation })
 const keyOf = ({ runId, generation }: Pick<ServedRun, 'runId' | 'generation'>) => `${runId} ${generation}`

@@ -1,14 +1,17 @@
 import type { EgressState } from '../../../contracts/egress.ts'
 import { EGRESS_LEASE } from '../../../contracts/egress-control.ts'
+import type { IntermediateAuthorities } from '../../egress-ca/intermediate.ts'
 import { messageOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { Store } from '../../store/store.ts'
-import { stateOf } from './control-state.ts'
+import { withAuthorities } from './authorities.ts'
+import { generationsOf } from './control-state.ts'
 import type { NetworkRules } from './network-rules.ts'
 
 export interface ControlHubOptions {
   readonly store: Pick<Store, 'listNetworks'>
   readonly rules: NetworkRules
+  readonly authorities: IntermediateAuthorities
   readonly log: Log
   /** @default 300 ms */
   readonly pollMs?: number
@@ -69,16 +72,17 @@ export class ControlHub {
   }
 
   async #read(): Promise<void> {
-    const { store, rules, log } = this.#options
+    const { store, rules, authorities, log } = this.#options
     try {
-      const { generations } = stateOf(await store.listNetworks(), rules, 0)
-      const text = JSON.stringify(generations)
+      const generations = generationsOf(await store.listNetworks(), rules)
+      const state = withAuthorities({ revision: this.#revision + 1, generations }, authorities)
+      const text = JSON.stringify({ ...state, revision: 0 })
       const isDue = performance.now() - this.#sentAt >= EGRESS_LEASE.renewMs
       if (text === this.#last && !isDue) return
       this.#last = text
       this.#sentAt = performance.now()
       this.#revision += 1
-      for (const listener of [...this.#listeners]) listener({ revision: this.#revision, generations })
+      for (const listener of [...this.#listeners]) listener(state)
     } catch (error) {
       log.error('the state of the egress proxies could not be read', { error: messageOf(error) })
     }

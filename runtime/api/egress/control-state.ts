@@ -8,14 +8,12 @@ import type { NetworkRules } from './network-rules.ts'
 type Rules = Pick<NetworkRules, 'destinationsOf'>
 
 /** What the proxies allow: the open networks of the store, under the rules of this process. */
-export const stateOf = (networks: readonly LiveNetwork[], rules: Rules, revision: number): EgressState => ({
-  revision,
-  generations: networks.flatMap((network): EgressGeneration[] => {
+export const generationsOf = (networks: readonly LiveNetwork[], rules: Rules): EgressGeneration[] =>
+  networks.flatMap((network): EgressGeneration[] => {
     const { runId, generation, kind, pod } = network
     const destinations = rules.destinationsOf(network, kind)
     return destinations ? [{ runId, generation, phase: 'work', pod, destinations }] : []
-  }),
-})
+  })
 
 /** Writes the messages of one stream. Each list of destinations is sent once per stream, while a generation names it. */
 export class MessageWriter {

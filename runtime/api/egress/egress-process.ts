@@ -22,6 +22,8 @@ type Report = Exclude<EgressReport, { type: 'applied' }>
 
 export interface EgressProcessOptions {
   readonly log: Log
+  /** PEM file with roots that the proxy accepts in addition to the public ones. */
+  readonly rootsFile?: string | undefined
   readonly onReport: (report: Report) => void
   /** Called when the proxy has ended by itself. It is started again. */
   readonly onLost: () => void
@@ -85,16 +87,20 @@ export class EgressProcess {
   #start(): void {
     clearTimeout(this.#restart)
     if (this.#isClosed) return
+    const { log, rootsFile } = this.#options
     const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', SERVER], {
       stdio: ['pipe', 'pipe', 'pipe'],
       // In its own session, so that Ctrl+C in the terminal does not end it before the sandboxes.
       detached: true,
       // The service's environment is not inherited: it may hold the operator's secrets.
-      env: { PATH: '/usr/bin:/bin', UV_THREADPOOL_SIZE: LOOKUP_THREADS },
+      env: {
+        PATH: '/usr/bin:/bin',
+        UV_THREADPOOL_SIZE: LOOKUP_THREADS,
+        ...(rootsFile !== undefined && { NODE_EXTRA_CA_CERTS: rootsFile }),
+      },
     })
     this.#child = child
     this.#startedAt = performance.now()
-    const { log } = this.#options
     child.on('error', (error) => this.#onGone(child, messageOf(error)))
     child.on('exit', (code, signal) => this.#onGone(child, `it ended with ${signal ?? `exit code ${code}`}`))
     child.stdin.on('error', (error) => log.debug('the egress proxy reads nothing more', { error }))

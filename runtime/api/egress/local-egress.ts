@@ -1,17 +1,23 @@
+import { dirname } from 'node:path'
 import type { EgressDenied, EgressGeneration } from '../../../contracts/egress.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import type { Log } from '../../kit/log.ts'
 import type { BoundSandbox } from '../../sandboxes/provider.ts'
 import type { Store } from '../../store/store.ts'
+import { patiently } from '../runs/drive/patient-store.ts'
+import { withAuthorities } from './authorities.ts'
 import { EgressProcess } from './egress-process.ts'
 import type { NetworkRules } from './network-rules.ts'
 import type { ReportWriter } from './report-writer.ts'
+import { type EgressTrust, writeTrustBundle } from './trust.ts'
 import type { SandboxEgress, SandboxNetwork, ServedRun } from './with-egress.ts'
 
 export interface LocalEgressOptions {
   readonly store: Pick<Store, 'readRun'>
   readonly rules: NetworkRules
+  /** The authority that sandboxes trust, and what else they trust. */
+  readonly trust: EgressTrust
   readonly writer: ReportWriter
   readonly log: Log
 }
@@ -22,7 +28,12 @@ export interface EgressSandbox {
   readonly generation: number
   readonly kind: SandboxKind
   readonly socketPath: string
+  /** Ends the wait for the store. */
+  readonly signal: AbortSignal
 }
+
+/** An authority is replaced when it is 12 hours old, and ends after 24. */
+const RENEWAL_MS = 3_600_000
 
 const UNAVAILABLE: EgressDenied = {
   host: 'all hosts',
@@ -39,36 +50,45 @@ export class LocalEgress implements SandboxEgress {
   readonly #process: EgressProcess
   readonly #open = new Map<string, EgressGeneration>()
   readonly #closing = new Map<string, Promise<void>>()
+  readonly #renewal: NodeJS.Timeout
   #revision = 0
 
   constructor(options: LocalEgressOptions) {
-    const { writer, log } = options
+    const { writer, log, trust } = options
     this.#options = options
     this.#process = new EgressProcess({
       log,
+      rootsFile: trust.rootsFile,
       onReport: ({ runId, ...report }) => writer.write(runId, report),
       onLost: () => this.#tellLost(),
     })
+    this.#renewal = setInterval(() => void this.#renew(), RENEWAL_MS)
+    this.#renewal.unref()
   }
 
   async connect(
     { egressSocket: socketPath }: Pick<BoundSandbox, 'egressSocket'>,
-    { runId, generation, kind }: ServedRun,
+    { runId, generation, kind, signal }: ServedRun,
   ): Promise<SandboxNetwork | undefined> {
     if (socketPath === undefined) return undefined
-    const loosened = await this.open({ runId, generation, kind, socketPath })
+    const loosened = await this.open({ runId, generation, kind, socketPath, signal })
     return { loosened, close: () => this.close({ runId, generation }) }
   }
 
   /** Opens the network of a sandbox if the settings of its run allow it. Returns the hosts whose limits the proxy cannot enforce. */
-  async open({ runId, generation, kind, socketPath }: EgressSandbox): Promise<readonly string[]> {
-    const { store, rules } = this.#options
-    const run = await store.readRun(runId)
+  async open({ runId, generation, kind, socketPath, signal }: EgressSandbox): Promise<readonly string[]> {
+    const { store, rules, trust } = this.#options
+    const log = this.#options.log.child({ runId })
+    const run = await patiently(() => store.readRun(runId), { signal, log })
     const destinations = run && rules.destinationsOf(run, kind)
     if (!destinations) return []
     this.#open.set(keyOf(runId, generation), { runId, generation, phase: 'work', socketPath, destinations })
     // A sandbox without a proxy has no network. Its commands print the reason.
-    await bestEffort(this.#options.log, 'open the network of a sandbox', () => this.#apply())
+    await bestEffort(log, 'open the network of a sandbox', async () => {
+      if (destinations.some(({ authority }) => authority !== undefined))
+        await writeTrustBundle(dirname(socketPath), trust)
+      await this.#apply()
+    })
     return rules.loosenedFor(kind)
   }
 
@@ -88,12 +108,19 @@ export class LocalEgress implements SandboxEgress {
   }
 
   stop(): Promise<void> {
+    clearInterval(this.#renewal)
     return this.#process.close()
   }
 
-  #apply(): Promise<void> {
+  async #apply(): Promise<void> {
     this.#revision += 1
-    return this.#process.apply({ revision: this.#revision, generations: [...this.#open.values()] })
+    const state = { revision: this.#revision, generations: [...this.#open.values()] }
+    await this.#process.apply(withAuthorities(state, this.#options.trust.authorities))
+  }
+
+  async #renew(): Promise<void> {
+    if (this.#open.size === 0) return
+    await bestEffort(this.#options.log, 'renew the authorities of the egress proxy', () => this.#apply())
   }
 
   #tellLost(): void {

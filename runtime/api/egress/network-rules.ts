@@ -17,8 +17,7 @@ export interface NetworkRules {
 export function createNetworkRules(policy: EgressPolicy): NetworkRules {
   // The placeholders of the built-in list are for hosts that only the agent itself reaches.
   const egress = resolveEgress(policy, {})
-  const ofClass = (kind: SandboxKind) =>
-    allowlist(egress, kind, 'laptop').filter(isForCommands).map(toDestination)
+  const ofClass = (kind: SandboxKind) => allowlist(egress, kind, 'laptop').filter(isForCommands)
   const loosened = (kind: SandboxKind) =>
     egress.classes[kind]
       .filter((one) => one.caller === undefined && placementOf(one, 'laptop').kind === 'loosened')
@@ -32,17 +31,3 @@ export function createNetworkRules(policy: EgressPolicy): NetworkRules {
 }
 
 const isForCommands = ({ caller }: { caller: string }) => caller === 'any'
-
-const toDestination = ({
-  ports,
-  phases,
-  addresses,
-  methods,
-  ...rest
-}: ReturnType<typeof allowlist>[number]): EgressDestination => ({
-  ...rest,
-  ports: [...ports],
-  phases: [...phases],
-  methods: methods === 'any' ? 'any' : [...methods],
-  ...(addresses && { addresses: [...addresses] }),
-})

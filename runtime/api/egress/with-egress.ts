@@ -14,7 +14,7 @@ export interface SandboxEgress {
   stop(): Promise<void>
 }
 
-export type ServedRun = Pick<ClaimRequest, 'runId' | 'generation' | 'kind'>
+export type ServedRun = Pick<ClaimRequest, 'runId' | 'generation' | 'kind' | 'signal'>
 
 export interface SandboxNetwork {
   /** Hosts whose limits the proxy cannot enforce. */
