@@ -21,6 +21,8 @@ export interface InstallTarget {
   readonly client: KubeClient
   /** A folder with `api.tar`, `agent-host.tar`, `toolbox.tar` and `egress-proxy.tar`. Without it the images are made from this clone. */
   readonly images?: string | undefined
+  /** Changes the environment before its tree is rendered. @default the committed environment */
+  readonly change?: (environment: Environment) => Environment
 }
 
 export interface InstalledService {
@@ -34,7 +36,7 @@ export interface InstalledService {
  * and Cilium. The caller stops the database before the cluster.
  */
 export async function installService(
-  { cluster, client, images: archives }: InstallTarget,
+  { cluster, client, images: archives, change = (environment) => environment }: InstallTarget,
   say: (line: string) => void,
 ): Promise<InstalledService> {
   say('installing the definitions of the custom resources')
@@ -49,7 +51,9 @@ export async function installService(
     say(archives ? `importing the images in ${archives}` : 'building and importing the images of this clone')
     const images = archives ? await importBuilt(cluster, archives) : await importImages(cluster)
     say('applying the tree of environments/local.json')
-    const tree = renderChanged(folder, 'local', (environment) => changed(environment, { images, jwks }))
+    const tree = renderChanged(folder, 'local', (environment) =>
+      changed(change(environment), { images, jwks }),
+    )
     const { code, output } = await applyTree(cluster, [tree])
     if (code !== 0) throw new HarnessError(`the tree was not applied:\n${output}`)
     return { apiKey: files[API_KEY_FILE] ?? '', apiKeyFile: join(keys, API_KEY_FILE), database }
