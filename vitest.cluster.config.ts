@@ -4,7 +4,7 @@ const TEST_MS = 120_000
 const HOOK_MS = 180_000
 const PACKETS = 'test/cluster/packets.*.test.ts'
 const GITOPS = ['test/cluster/gitops.apply.test.ts', 'test/cluster/gitops.definitions.test.ts']
-const API = 'test/cluster/gitops.api.test.ts'
+const API = ['test/cluster/gitops.api.test.ts', 'test/cluster/gitops.egress.test.ts']
 const HARNESS = 'test/cluster/harness/**'
 const MACHINE = ['lifecycle', 'packets'].map((name) => `test/cluster/harness/${name}.test.ts`)
 const WAITS = ['node-loss.*', 'identity-timing'].map((name) => `test/cluster/harness/${name}.test.ts`)
@@ -25,7 +25,7 @@ export default defineConfig({
         test: {
           name: 'cluster',
           include: ['test/cluster/**/*.test.ts'],
-          exclude: [HARNESS, PACKETS, ...GITOPS, API],
+          exclude: [HARNESS, PACKETS, ...GITOPS, ...API],
           globalSetup: ['test/cluster/helpers/cluster.setup.ts'],
           retry: TIMES,
           testTimeout: TEST_MS,
@@ -64,7 +64,7 @@ export default defineConfig({
         // How soon a replica takes over is what this measures.
         test: {
           name: 'api',
-          include: [API],
+          include: API,
           retry: TIMES,
           testTimeout: TEST_MS,
           hookTimeout: HOOK_MS,

@@ -33,11 +33,11 @@ const CLUSTER_KEYS = [
   'AGENTWEAVER_PREVIEW_SLUG',
   'AGENTWEAVER_KUBECONFIG',
   'AGENTWEAVER_USER_VAULT',
+  'AGENTWEAVER_EGRESS_CONTROL_PORT',
 ] as const
 const LOCAL_KEYS = [
   'AGENTWEAVER_WORKSPACE_ROOTS',
   'AGENTWEAVER_TOOL_ROOTS',
-  'AGENTWEAVER_EGRESS_FILE',
   'AGENTWEAVER_EGRESS_ROOTS_FILE',
 ] as const
 const REQUIRED_CLUSTER_KEYS = CLUSTER_KEYS.slice(0, 2)
@@ -79,6 +79,11 @@ const AnyApiEnv = z.strictObject({
    * `policies/agent/egress.yaml`. It replaces the built-in list.
    */
   AGENTWEAVER_EGRESS_FILE: z.string().min(1).optional(),
+  /**
+   * Port for the replicas of the egress proxy in a cluster. Without it, this service uses no egress proxy, and network
+   * policies alone decide what sandboxes reach.
+   */
+  AGENTWEAVER_EGRESS_CONTROL_PORT: z.coerce.number().int().min(1).max(65_535).optional(),
   /**
    * PEM file with root certificates, such as those of a company, which the egress proxy and the commands with network
    * access trust in addition to the public ones.
@@ -175,11 +180,17 @@ function contradictions(env: AnyEnv): (readonly [string, string])[] {
   const hasIdentity = AZURE_KEYS.every((key) => env[key] !== undefined) && isHttps(env.AZURE_AUTHORITY_HOST)
   const isEntra = env.AGENTWEAVER_DATABASE_AUTH === 'entra'
   const hasOwnKeys = vault === undefined && folder === undefined
+  const hasProxy = !isCluster || env.AGENTWEAVER_EGRESS_CONTROL_PORT !== undefined
   const rules: (readonly [boolean, string, string])[] = [
     [
       vault !== undefined && folder !== undefined,
       'AGENTWEAVER_KEYS_DIR',
       'cannot be combined with AGENTWEAVER_KEY_VAULT',
+    ],
+    [
+      env.AGENTWEAVER_EGRESS_FILE !== undefined && !hasProxy,
+      'AGENTWEAVER_EGRESS_FILE',
+      'needs AGENTWEAVER_EGRESS_CONTROL_PORT with AGENTWEAVER_SANDBOXES=kubernetes, because only an egress proxy enforces it',
     ],
     [vault !== undefined && !hasIdentity, 'AGENTWEAVER_KEY_VAULT', `needs ${AZURE_KEYS.join(', ')}`],
     [isEntra && !hasIdentity, 'AGENTWEAVER_DATABASE_AUTH', `entra needs ${AZURE_KEYS.join(', ')}`],

@@ -50,13 +50,22 @@ export const EgressDestination = z.strictObject({
 })
 export type EgressDestination = z.infer<typeof EgressDestination>
 
+/** The pod of a sandbox. With two families of addresses, a connection may come from either. */
+export const EgressPod = z.strictObject({
+  uid: z.string().min(1).max(64),
+  addresses: z.array(z.string().max(45)).min(1).max(2),
+})
+export type EgressPod = z.infer<typeof EgressPod>
+
 /** What one sandbox of a run may reach. */
 export const EgressGeneration = z.strictObject({
   runId: z.string().min(1).max(128),
   generation: z.int().nonnegative(),
   phase: RunPhase,
-  /** Where its commands reach the proxy. */
-  socketPath: z.string().startsWith('/').max(107),
+  /** On a laptop: where its commands reach the proxy. */
+  socketPath: z.string().startsWith('/').max(107).optional(),
+  /** In a cluster: the pod whose tokens and addresses the proxy accepts. */
+  pod: EgressPod.optional(),
   destinations: z.array(EgressDestination).max(512),
 })
 export type EgressGeneration = z.infer<typeof EgressGeneration>
@@ -86,6 +95,7 @@ export const EgressRule = z.enum([
   'certificate',
   'client-hello',
   'encrypted-client-hello',
+  'identity',
   'malformed-request',
   'method',
   'name-mismatch',

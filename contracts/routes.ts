@@ -12,6 +12,7 @@ export const AGENT_HOST_ROUTES = {
   events: '/events',
   decisions: '/decisions',
   commands: '/commands',
+  egress: '/egress',
 } as const
 
 /** A2A binding: version segment below the base path, protocol version, and version header. */
@@ -31,6 +32,12 @@ export const API_ROUTES = {
   sandboxPolicy: '/api/sandbox-policy',
   trustedFolders: '/api/trusted-folders',
   audit: '/api/audit',
+} as const
+
+/** The API's routes for replicas of the egress proxy, on a port of their own. */
+export const EGRESS_CONTROL_ROUTES = {
+  control: '/internal/egress/control',
+  events: '/internal/egress/events',
 } as const
 
 /** Routes of the egress proxy on its port for health and metrics. */

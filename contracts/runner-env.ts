@@ -41,6 +41,11 @@ export const PodRunnerEnv = z.strictObject({
   AGENTWEAVER_RUNNER_ROLE: z.enum(['online', 'offline']),
   /** Mount path of the workspace. The runner opens nothing outside it. */
   AGENTWEAVER_RUNNER_WORKSPACE: z.string().regex(/^\/[^\0]*[^\0/]$/),
+  /** Address of the egress proxy, `IP:PORT`, for the online runner. Without it, the runner has no relay. */
+  AGENTWEAVER_EGRESS_ADDRESS: z
+    .string()
+    .regex(/^(?:\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9.-]{1,253}):[1-9]\d{0,4}$/, 'must be HOST:PORT')
+    .optional(),
   /** `auto` uses a namespace if the container runtime permits it. */
   AGENTWEAVER_RUNNER_OFFLINE: z.enum(['auto', ...OfflineForm.options]).default('auto'),
   /** Set by the online runner for the offline runner: the inherited connection. */
@@ -50,3 +55,5 @@ export const PodRunnerEnv = z.strictObject({
 })
 export type PodRunnerEnv = z.infer<typeof PodRunnerEnv>
 export const RUNNER_ENV_PREFIX = 'AGENTWEAVER_RUNNER_'
+/** Keys without the prefix that a runner in a pod reads. */
+export const POD_RUNNER_KEYS = ['AGENTWEAVER_EGRESS_ADDRESS'] as const

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { EgressAccess } from './egress-control.ts'
 import { HeldEntries, SandboxWarningCategory } from './events.ts'
 import { ExecRequest, ExecResult, Isolation, OutputStream } from './exec.ts'
 import { FileError, FileOperation, FileResult } from './files.ts'
@@ -25,8 +26,9 @@ export const RUNNER_FRAME = {
 } as const
 
 const Id = z.string().min(1).max(128)
-/** Takes the place of a request id. Request ids are numbers, so the two cannot collide. */
+/** These take the place of a request id. Request ids are numbers, so they cannot collide. */
 export const HELD_ID = 'held'
+export const EGRESS_ID = 'egress'
 
 /** Network access of a runner's commands: `offline` none, `online` the sandbox's, `per-command` as requested. */
 export const RunnerRole = z.enum(['offline', 'online', 'per-command'])
@@ -92,6 +94,8 @@ export const HostToRunner = z.discriminatedUnion('type', [
   /** Standard input of a running command as payload; `end` closes it. */
   z.strictObject({ type: z.literal('stdin'), id: Id, end: z.boolean().default(false) }),
   z.strictObject({ type: z.literal('kill'), id: Id }),
+  /** Access of commands to the egress proxy. Not tied to a request. */
+  z.strictObject({ type: z.literal('egress'), id: z.literal(EGRESS_ID), access: EgressAccess }),
   /** For a `write`, the payload is the content. */
   z.strictObject({ type: z.literal('file'), id: Id, operation: FileOperation }),
   /** Starts an incoming tar stream: `data` frames follow, then `end`. */

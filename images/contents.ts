@@ -18,6 +18,7 @@ const CONTENTS = {
   'agent-host': { bundle: 'agent-host', packages: ['koffi', '@koromix', '@github', 'vscode-jsonrpc', 'zod'] },
   toolbox: { bundle: 'runner', packages: ['koffi', '@koromix'] },
   api: { bundle: 'api', packages: [] },
+  'egress-proxy': { bundle: 'egress-proxy', packages: [] },
 } as const
 
 export type ImageName = keyof typeof CONTENTS

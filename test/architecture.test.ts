@@ -51,7 +51,10 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   'runtime/workspace': { rooms: RULED, packages: ['zod', 'koffi', 're2js', 'tar-stream', 'picomatch'] },
   'runtime/executors': { rooms: RULED, packages: ['zod'] },
-  'runtime/egress': { rooms: [...RULED, 'runtime/egress-ca/certificate.ts'], packages: [] },
+  'runtime/egress': {
+    rooms: [...RULED, 'runtime/egress-ca/certificate.ts'],
+    packages: ['jose in cluster/', 'prom-client in cluster/'],
+  },
   'runtime/egress-ca': { rooms: LEAVES, packages: ['@peculiar/'] },
   // It runs alone in a sandbox.
   'runtime/egress-relay': { rooms: [], packages: [] },
@@ -62,7 +65,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'runtime/tools': { rooms: [...LEAVES, 'runtime/governance', 'runtime/redaction'], packages: ['zod'] },
   'runtime/agents': { rooms: [...LEAVES, 'runtime/tools'], packages: ['zod', '@github/copilot-sdk'] },
   'runtime/runner': {
-    rooms: [...LEAVES, 'runtime/executors', 'runtime/workspace', 'runtime/system-calls'],
+    rooms: [...RULED, 'runtime/executors', 'runtime/workspace', 'runtime/system-calls'],
     packages: ['zod'],
   },
   'runtime/agent-host-client': {

@@ -143,8 +143,16 @@ export async function bundleServices(outdir: string): Promise<{ agentHost: strin
   return { agentHost, runner }
 }
 
+/** Bundles the egress proxy of a cluster into a folder. Returns the path of the program. */
+export async function bundleEgressProxy(outdir: string): Promise<string> {
+  const folder = join(outdir, 'egress-proxy')
+  await rm(folder, { recursive: true, force: true })
+  return bundleProgram('runtime/egress/cluster/server.ts', join(folder, 'server.cjs'))
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const { agentHost, runner } = await bundleServices(`${root}dist`)
   const api = await bundleApi(`${root}dist`)
-  process.stdout.write(`${agentHost}\n${runner}\n${api}\n`)
+  const egressProxy = await bundleEgressProxy(`${root}dist`)
+  process.stdout.write(`${agentHost}\n${runner}\n${api}\n${egressProxy}\n`)
 }

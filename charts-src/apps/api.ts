@@ -3,11 +3,13 @@ import { Service, ServiceAccount } from 'cdk8s-plus-28'
 import { CLAIM } from '../../contracts/claim.ts'
 import { names } from '../../contracts/names.ts'
 import { API_PORT, EGRESS_CONTROL_PORT } from '../../contracts/ports.ts'
+import type { EgressPolicy } from '../../policies/agent/egress/load.ts'
 import { ApiDeployment } from '../constructs/api-deployment.ts'
 import { BoundRole, type Rule } from '../constructs/bound-role.ts'
 import { DatabaseSetup } from '../constructs/database-setup.ts'
 import { HttpsGateway, HttpsRedirect, ServiceRoute } from '../constructs/gateway.ts'
 import { Monitoring } from '../constructs/monitoring.ts'
+import { PolicyFiles } from '../constructs/policy-files.ts'
 import type { Environment } from '../environment/schema.ts'
 import {
   IntOrString,
@@ -30,7 +32,7 @@ export const API_RULES: readonly Rule[] = [
 ]
 
 /** The API with its database-setup Job, network entry, permissions and monitoring. */
-export function addApi(chart: Chart, environment: Environment): void {
+export function addApi(chart: Chart, environment: Environment, egress: EgressPolicy): void {
   const { slice } = environment
   const { name, namespace } = workloads(slice).api
   new ServiceAccount(chart, 'ServiceAccount', { metadata: { name, namespace }, automountToken: false })
@@ -41,7 +43,8 @@ export function addApi(chart: Chart, environment: Environment): void {
     account: { name, namespace },
   })
   new DatabaseSetup(chart, 'DatabaseSetup', { environment })
-  new ApiDeployment(chart, 'Deployment', { environment })
+  const policy = new PolicyFiles(chart, 'Policy', { environment, egress })
+  new ApiDeployment(chart, 'Deployment', { environment, policy })
   addScaling(chart, environment)
   addPublicRoutes(chart, environment)
   addEgressControl(chart, environment)

@@ -5,7 +5,7 @@ import { missingInPod, POD_VARIABLE } from '../../contracts/api-pod-env.ts'
 import { DATABASE_SETUP_SHARED_KEYS, DatabaseSetupEnv } from '../../contracts/database-setup-env.ts'
 import { EGRESS_PROXY_ENV_PREFIX, EgressProxyEnv } from '../../contracts/egress-proxy-env.ts'
 import { CONTAINERS } from '../../contracts/names.ts'
-import { PodRunnerEnv, RUNNER_ENV_PREFIX } from '../../contracts/runner-env.ts'
+import { POD_RUNNER_KEYS, PodRunnerEnv, RUNNER_ENV_PREFIX } from '../../contracts/runner-env.ts'
 import type { Check, Finding } from './checked-tree.ts'
 import { listAt, textAt } from './read-fields.ts'
 import { containersOf, podsOf } from './tree-pods.ts'
@@ -35,7 +35,7 @@ const CONTRACTS: Readonly<Record<string, Contract>> = {
   [CONTAINERS.toolbox]: {
     schema: PodRunnerEnv,
     prefix: RUNNER_ENV_PREFIX,
-    also: [],
+    also: POD_RUNNER_KEYS,
     open: OPEN_SANDBOX,
   },
   api: {

@@ -6,39 +6,57 @@ import { listAt, textAt } from './read-fields.ts'
 import { containersOf, podsOf } from './tree-pods.ts'
 
 const OPEN = 'charts-src/constructs/sandbox-env.ts'
+const RELAY_KEY = 'AGENTWEAVER_EGRESS_ADDRESS'
 
 /**
- * In mode `proxy`, AgentHost in agent sandboxes must have the proxy's Service address in `HTTPS_PROXY`, because a
+ * In mode `proxy`, AgentHost in agent sandboxes and every toolbox must have the address of the proxy's Service, because a
  * sandbox has no resolver. No other container may have a proxy.
  */
 export const wayOut: Check = (tree) => {
   const agents = workloads(tree.environment.slice).sandbox('agent').labels
+  const isProxied = tree.environment.egress.mode === 'proxy'
   return podsOf(tree.objects).flatMap(({ path, labels, spec }) => {
     const isAgent = Object.entries(agents).every(([key, value]) => labels[key] === value)
     return containersOf(spec).flatMap(({ name, value }): Finding[] => {
-      const needs = isAgent && name === CONTAINERS.agentHost && tree.environment.egress.mode === 'proxy'
-      return faultsOf(tree, value, needs).map((fault) => ({ path, message: `${name}: ${fault}`, open: OPEN }))
+      const faults = [
+        ...faultsOf(tree, value, isProxied && isAgent && name === CONTAINERS.agentHost),
+        ...relayFaults(tree, value, isProxied && name === CONTAINERS.toolbox),
+      ]
+      return faults.map((fault) => ({ path, message: `${name}: ${fault}`, open: OPEN }))
     })
   })
 }
 
+const told = (container: unknown, key: string) =>
+  listAt(container, 'env')
+    .filter((entry) => textAt(entry, 'name') === key)
+    .map((entry) => textAt(entry, 'value'))[0]
+
+/** The relay of the toolbox passes the connections of commands on to the proxy. */
+function relayFaults(tree: CheckedTree, container: unknown, needs: boolean): string[] {
+  const address = told(container, RELAY_KEY)
+  if (!needs) return address === undefined ? [] : [`${RELAY_KEY} names a proxy where none is used`]
+  if (address === undefined) return [`${RELAY_KEY} is missing: commands have no other way out`]
+  return addressesOf(tree).includes(address)
+    ? []
+    : [`${RELAY_KEY} is ${address}, where no egress proxy listens`]
+}
+
 function faultsOf(tree: CheckedTree, container: unknown, needs: boolean): string[] {
-  const told = (key: string) =>
-    listAt(container, 'env')
-      .filter((entry) => textAt(entry, 'name') === key)
-      .map((entry) => textAt(entry, 'value'))[0]
-  const proxy = told('HTTPS_PROXY')
+  const proxy = told(container, 'HTTPS_PROXY')
   if (!needs) return proxy === undefined ? [] : ['HTTPS_PROXY names a proxy where none is used']
   if (proxy === undefined) return ['HTTPS_PROXY is missing: in mode proxy there is no other way out']
   return [
-    ...(addressesOf(tree).includes(proxy) ? [] : [`HTTPS_PROXY is ${proxy}, where no egress proxy listens`]),
-    ...(told('NO_PROXY') === undefined
+    ...(addressesOf(tree).some((address) => proxy === `http://${address}`)
+      ? []
+      : [`HTTPS_PROXY is ${proxy}, where no egress proxy listens`]),
+    ...(told(container, 'NO_PROXY') === undefined
       ? ['NO_PROXY is missing: what is in the pod is not behind the proxy']
       : []),
   ]
 }
 
-/** Returns the URLs of the egress proxy's Services. */
+/** Returns the address and the port of the egress proxy's Service. */
 function addressesOf({ environment, objects }: CheckedTree): string[] {
   const { name, namespace } = workloads(environment.slice).egressProxy
   return objects.flatMap(({ object }) => {
@@ -46,6 +64,6 @@ function addressesOf({ environment, objects }: CheckedTree): string[] {
       object.kind === 'Service' && object.metadata.name === name && object.metadata.namespace === namespace
     const address = isProxy ? textAt(object, 'spec', 'clusterIP') : undefined
     if (address === undefined) return []
-    return [`http://${address.includes(':') ? `[${address}]` : address}:${EGRESS_PROXY_PORT}`]
+    return [`${address.includes(':') ? `[${address}]` : address}:${EGRESS_PROXY_PORT}`]
   })
 }

@@ -1,6 +1,6 @@
 import { Construct } from 'constructs'
 import { names } from '../../contracts/names.ts'
-import { API_PORT, METRICS_PORT } from '../../contracts/ports.ts'
+import { API_PORT, EGRESS_CONTROL_PORT, METRICS_PORT } from '../../contracts/ports.ts'
 import { API_ROUTES } from '../../contracts/routes.ts'
 import type { Environment } from '../environment/schema.ts'
 import {
@@ -15,6 +15,7 @@ import {
 } from '../imports/k8s.js'
 import { clusterNames, workloads } from '../workloads.ts'
 import { API_KEYS_FOLDER, API_STATE_FOLDER, apiEnv } from './api-env.ts'
+import type { PolicyFiles } from './policy-files.ts'
 import { containerResources, mib } from './quantities.ts'
 import { exchangeToken } from './token-volumes.ts'
 
@@ -27,14 +28,18 @@ const DRAIN_SECONDS = 5
 
 export interface ApiDeploymentProps {
   readonly environment: Environment
+  readonly policy: Pick<PolicyFiles, 'volume' | 'mount' | 'digest'>
 }
+
+/** Pod annotation. Its value changes with the policy files. */
+const POLICY_ANNOTATION = 'agentweaver.io/policy'
 
 /**
  * The API Deployment. It rolls without downtime, spreads over nodes and zones, and is the only workload with
  * a Kubernetes API credential.
  */
 export class ApiDeployment extends Construct {
-  constructor(scope: Construct, id: string, { environment }: ApiDeploymentProps) {
+  constructor(scope: Construct, id: string, { environment, policy }: ApiDeploymentProps) {
     super(scope, id)
     const { slice, sizes } = environment
     const { name, namespace, labels } = workloads(slice).api
@@ -51,13 +56,18 @@ export class ApiDeployment extends Construct {
           type: 'RollingUpdate',
           rollingUpdate: { maxSurge: IntOrString.fromNumber(1), maxUnavailable: IntOrString.fromNumber(0) },
         },
-        template: { metadata: { labels }, spec: podSpec(environment) },
+        template: {
+          metadata: { labels, annotations: { [POLICY_ANNOTATION]: policy.digest } },
+          spec: podSpec(environment, policy),
+        },
       },
     })
   }
 }
 
-function podSpec(environment: Environment): PodSpec {
+type Policy = ApiDeploymentProps['policy']
+
+function podSpec(environment: Environment, policy: Policy): PodSpec {
   const { name, labels } = workloads(environment.slice).api
   return {
     serviceAccountName: name,
@@ -81,13 +91,13 @@ function podSpec(environment: Environment): PodSpec {
       spread('kubernetes.io/hostname', labels),
       spread('topology.kubernetes.io/zone', labels),
     ],
-    containers: [container(environment)],
-    volumes: volumes(environment),
+    containers: [container(environment, policy)],
+    volumes: [...volumes(environment), policy.volume],
   }
 }
 
-function container(environment: Environment): Container {
-  const { images, sizes } = environment
+function container(environment: Environment, policy: Policy): Container {
+  const { images, sizes, egress } = environment
   const env = Object.entries(apiEnv(environment)).map(([name, value]) => ({ name, value }))
   return {
     name: 'api',
@@ -96,6 +106,7 @@ function container(environment: Environment): Container {
     ports: [
       { name: 'http', containerPort: API_PORT },
       { name: 'metrics', containerPort: METRICS_PORT },
+      ...(egress.mode === 'proxy' ? [{ name: 'egress', containerPort: EGRESS_CONTROL_PORT }] : []),
     ],
     env,
     resources: containerResources(sizes.api.container),
@@ -113,7 +124,7 @@ function container(environment: Environment): Container {
     readinessProbe: probe(API_ROUTES.readyz, 5, 3),
     livenessProbe: probe(API_ROUTES.healthz, 10, 6),
     lifecycle: { preStop: { sleep: { seconds: DRAIN_SECONDS } } },
-    volumeMounts: volumeMounts(environment),
+    volumeMounts: [...volumeMounts(environment), policy.mount],
   }
 }
 

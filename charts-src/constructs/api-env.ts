@@ -1,9 +1,10 @@
 import type { ApiEnv } from '../../contracts/api-env.ts'
 import { RUNTIME_CLASSES } from '../../contracts/labels.ts'
 import { names } from '../../contracts/names.ts'
-import { API_PORT, METRICS_PORT } from '../../contracts/ports.ts'
+import { API_PORT, EGRESS_CONTROL_PORT, METRICS_PORT } from '../../contracts/ports.ts'
 import type { Environment } from '../environment/schema.ts'
 import { apiHosts } from '../workloads.ts'
+import { CEILING_FILE, EGRESS_FILE } from './policy-files.ts'
 import { EXCHANGE_TOKEN } from './token-volumes.ts'
 
 /**
@@ -15,19 +16,24 @@ export const API_STATE_FOLDER = '/var/lib/agentweaver'
 /** Mount path of the service's keys when no vault stores them. */
 export const API_KEYS_FOLDER = '/etc/agentweaver/keys'
 
-type Input = Pick<Environment, 'infra' | 'isolation' | 'sizes' | 'slice'>
+type Input = Pick<Environment, 'egress' | 'infra' | 'isolation' | 'sizes' | 'slice'>
 
 /**
  * Environment variables of the API. None is secret: the API reads its keys from the vault and logs in to the
  * database with its identity.
  */
-export function apiEnv({ infra, isolation, sizes, slice }: Input): Record<string, string> {
+export function apiEnv({ egress, infra, isolation, sizes, slice }: Input): Record<string, string> {
   const { runs } = sizes
   const hosts = apiHosts(slice, infra.dns)
   const own: Partial<Record<keyof ApiEnv, string>> = {
     ...sandboxEnv(slice, isolation),
     AGENTWEAVER_ALLOWED_HOSTS: [hosts.public, ...hosts.inCluster].join(','),
     AGENTWEAVER_APPROVAL_TTL_SECONDS: String(runs.approvalSeconds),
+    AGENTWEAVER_CEILING_FILE: CEILING_FILE,
+    ...(egress.mode === 'proxy' && {
+      AGENTWEAVER_EGRESS_CONTROL_PORT: String(EGRESS_CONTROL_PORT),
+      AGENTWEAVER_EGRESS_FILE: EGRESS_FILE,
+    }),
     AGENTWEAVER_HOST: '::',
     AGENTWEAVER_IDLE_TIMEOUT_SECONDS: String(runs.idleSeconds),
     AGENTWEAVER_MAX_RUNS: String(runs.maxRuns),

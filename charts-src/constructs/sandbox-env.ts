@@ -25,10 +25,15 @@ export function agentHostEnv({ infra, egress }: Environment, kind: SandboxKind):
  * Names the proxy by address, because the pod has no resolver. AgentHost in a command sandbox connects to
  * nothing outside.
  */
-function wayOut({ mode, proxyAddress }: Environment['egress']) {
-  if (mode !== 'proxy' || proxyAddress === undefined) return {}
-  const host = proxyAddress.includes(':') ? `[${proxyAddress}]` : proxyAddress
-  return { HTTPS_PROXY: `http://${host}:${EGRESS_PROXY_PORT}`, NO_PROXY: 'localhost,127.0.0.1,::1' }
+function wayOut(egress: Environment['egress']) {
+  const address = proxyAt(egress)
+  return address ? { HTTPS_PROXY: `http://${address}`, NO_PROXY: 'localhost,127.0.0.1,::1' } : {}
+}
+
+/** The address and the port of the egress proxy's Service. */
+function proxyAt({ mode, proxyAddress }: Environment['egress']): string | undefined {
+  if (mode !== 'proxy' || proxyAddress === undefined) return undefined
+  return `${proxyAddress.includes(':') ? `[${proxyAddress}]` : proxyAddress}:${EGRESS_PROXY_PORT}`
 }
 
 /** The command host has no Azure identity, so it gets no vault URL. */
@@ -44,8 +49,10 @@ function azureEnv(azure: NonNullable<Environment['infra']['azure']>) {
 }
 
 /** Contains no secret. The toolbox receives its work over its socket. */
-export function toolboxEnv(): EnvVar[] {
+export function toolboxEnv({ egress }: Pick<Environment, 'egress'>): EnvVar[] {
+  const address = proxyAt(egress)
   return toEnvVars<keyof PodRunnerEnv>({
+    ...(address && { AGENTWEAVER_EGRESS_ADDRESS: address }),
     AGENTWEAVER_RUNNER_ROLE: 'online',
     AGENTWEAVER_RUNNER_WORKSPACE: WORKSPACE_MOUNT,
   })

@@ -154,7 +154,7 @@ function toolbox(environment: Environment, kind: SandboxKind): Container {
     image: images.toolbox,
     imagePullPolicy: 'IfNotPresent',
     workingDir: WORKSPACE_MOUNT,
-    env: toolboxEnv(),
+    env: toolboxEnv(environment),
     resources: containerResources({ ...pool.toolbox, ephemeralMib }),
     securityContext: securityContext(POD_USERS.toolbox),
     volumeMounts: [

@@ -1,6 +1,8 @@
 import * as z from 'zod'
 import { Slice } from '../../contracts/names.ts'
 import { InfraOutputs } from '../../contracts/outputs.ts'
+import { SandboxSettingsPatch } from '../../contracts/policy.ts'
+import { patternProblems } from '../../policies/agent/settings.ts'
 
 /** An image pinned by digest. A tag is rejected, because the digest would override it silently. */
 const ImageRef = z
@@ -109,6 +111,14 @@ const Ed25519Key = z.strictObject(
   },
 )
 
+/** Without folders of the machine: a sandbox in a cluster sees none. */
+const Ceiling = SandboxSettingsPatch.omit({ allowed_repository_roots: true }).superRefine(
+  (patch, context) => {
+    for (const { index, message } of patternProblems(patch))
+      context.addIssue({ code: 'custom', path: ['destructive_command_patterns', index], message })
+  },
+)
+
 /**
  * The sections of an environment file. Each is parsed on its own, so that all mistakes are reported at once.
  */
@@ -127,6 +137,8 @@ export const ENVIRONMENT_SECTIONS = {
      */
     proxyAddress: z.union([z.ipv4(), z.ipv6()]).optional(),
   }),
+  /** Limits of every run that no caller and no repository can widen, as in the operator's file. */
+  ceiling: Ceiling,
   gitops: z.strictObject({
     /** Git repository of the committed tree. */
     repository: z.url({ protocol: /^(?:https|ssh)$/ }),

@@ -18,6 +18,7 @@ import { EXIT } from '../exit-status.ts'
 import { type AzureCheck, azureChecks } from '../infra/azure-checks.ts'
 import { capacityBought } from '../infra/capacity-bought.ts'
 import { capacityLines } from '../infra/check-lines.ts'
+import { egressProblems } from '../infra/egress-agreement.ts'
 import { immutableProblems } from '../infra/immutable.ts'
 import { readStackFile, stackFileOf } from '../infra/read-stack-file.ts'
 import { createCallProgram } from '../program-call/call-program.ts'
@@ -61,10 +62,7 @@ function checkCommand(context: CliContext): Command {
     if ('problems' in parsed) return tellProblems(context, { file, problems: parsed.problems, ...options })
     const { config } = parsed
     const plan = await readPlan(folder, config.environment, options.against)
-    const problems =
-      config.kind === 'platform' && config.layer === 'all' && plan.plan
-        ? immutableProblems(config, plan.plan)
-        : []
+    const problems = await disagreements(folder, config, plan)
     if (problems.length > 0) return tellProblems(context, { file, problems, ...options })
     const azure =
       options.azure && config.kind === 'platform' && config.layer === 'all'
@@ -73,6 +71,17 @@ function checkCommand(context: CliContext): Command {
     await tellCapacity(context, { file, config, plan, azure, json: options.json })
   })
   return command
+}
+
+/** What does not fit the environment file, or the plan that was applied last. */
+async function disagreements(
+  folder: string,
+  config: InfraConfig,
+  { plan }: ReadPlan,
+): Promise<readonly ConfigProblem[]> {
+  if (config.kind !== 'platform' || config.layer !== 'all') return []
+  const changed = plan ? immutableProblems(config, plan) : []
+  return [...egressProblems(config, await environmentOf(folder, config)), ...changed]
 }
 
 interface Problems {

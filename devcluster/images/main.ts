@@ -3,7 +3,7 @@ import { ensureTools } from '../build/ensure-tools.ts'
 import { cacheRoot } from '../build/tool-cache.ts'
 import { HarnessError } from '../harness-error.ts'
 import { writeImages } from './oci-layout.ts'
-import { apiImage, podImages } from './pod-images.ts'
+import { apiImage, egressProxyImage, podImages } from './pod-images.ts'
 import { dnsImage, pauseImage, toolboxImage } from './toolbox.ts'
 
 /** Writes the images of the local cluster as one OCI layout, which registry clients can push. */
@@ -17,6 +17,7 @@ try {
     toolboxImage(process.execPath),
     ...(await podImages(cacheRoot(), process.execPath)),
     await apiImage(cacheRoot(), process.execPath),
+    await egressProxyImage(cacheRoot(), process.execPath),
   ]
   for (const { reference, digest } of await writeImages(folder, specs)) {
     process.stdout.write(`${reference}@${digest}\n`)

@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import { certificates, type ImageName, imageContents } from '../../images/contents.ts'
-import { bundleApi, bundleServices } from '../../tools/bundle.ts'
+import { bundleApi, bundleEgressProxy, bundleServices } from '../../tools/bundle.ts'
 import { imageConfig } from './containerfile.ts'
 import { dropUnused } from './drop-unused.ts'
 import type { ImageSpec, LayerEntry } from './image-spec.ts'
@@ -21,6 +21,7 @@ import { git, python, shell } from './toolbox.ts'
 export const AGENT_HOST_IMAGE = 'localhost/agent-host:1'
 export const SANDBOX_TOOLBOX_IMAGE = 'localhost/sandbox-toolbox:1'
 export const API_IMAGE = 'localhost/api:1'
+export const EGRESS_PROXY_IMAGE = 'localhost/egress-proxy:1'
 
 const MODULES = resolve(import.meta.dirname, '../../node_modules')
 
@@ -49,6 +50,12 @@ export async function podImages(
 export async function apiImage(cacheRoot: string, node: string): Promise<ImageSpec> {
   const bundles = await bundleOnce(cacheRoot, bundleApi)
   return localImage('api', API_IMAGE, { bundles, node })
+}
+
+/** The image of the egress proxy, for the same commands. */
+export async function egressProxyImage(cacheRoot: string, node: string): Promise<ImageSpec> {
+  const bundles = await bundleOnce(cacheRoot, bundleEgressProxy)
+  return localImage('egress-proxy', EGRESS_PROXY_IMAGE, { bundles, node })
 }
 
 function localImage(

@@ -11,7 +11,7 @@ import type { Cluster } from '../cluster.ts'
 import { HarnessError } from '../harness-error.ts'
 import type { ImageSpec } from '../images/image-spec.ts'
 import { importArchive, importPinned } from '../images/import-images.ts'
-import { apiImage, podImages } from '../images/pod-images.ts'
+import { apiImage, egressProxyImage, podImages } from '../images/pod-images.ts'
 import { type Database, startDatabase } from './database.ts'
 import { applyTree, renderChanged } from './gitops-tree.ts'
 import { CONTROL_PLANE } from './names.ts'
@@ -19,8 +19,10 @@ import { CONTROL_PLANE } from './names.ts'
 export interface InstallTarget {
   readonly cluster: Cluster
   readonly client: KubeClient
-  /** A folder with `api.tar`, `agent-host.tar` and `toolbox.tar`. Without it the images are made from this clone. */
+  /** A folder with `api.tar`, `agent-host.tar`, `toolbox.tar` and `egress-proxy.tar`. Without it the images are made from this clone. */
   readonly images?: string | undefined
+  /** Changes the environment before its tree is rendered. @default the committed environment */
+  readonly change?: (environment: Environment) => Environment
 }
 
 export interface InstalledService {
@@ -34,7 +36,7 @@ export interface InstalledService {
  * and Cilium. The caller stops the database before the cluster.
  */
 export async function installService(
-  { cluster, client, images: archives }: InstallTarget,
+  { cluster, client, images: archives, change = (environment) => environment }: InstallTarget,
   say: (line: string) => void,
 ): Promise<InstalledService> {
   say('installing the definitions of the custom resources')
@@ -49,7 +51,9 @@ export async function installService(
     say(archives ? `importing the images in ${archives}` : 'building and importing the images of this clone')
     const images = archives ? await importBuilt(cluster, archives) : await importImages(cluster)
     say('applying the tree of environments/local.json')
-    const tree = renderChanged(folder, 'local', (environment) => changed(environment, { images, jwks }))
+    const tree = renderChanged(folder, 'local', (environment) =>
+      changed(change(environment), { images, jwks }),
+    )
     const { code, output } = await applyTree(cluster, [tree])
     if (code !== 0) throw new HarnessError(`the tree was not applied:\n${output}`)
     return { apiKey: files[API_KEY_FILE] ?? '', apiKeyFile: join(keys, API_KEY_FILE), database }
@@ -69,12 +73,18 @@ async function createKeysSecret(client: KubeClient, files: Readonly<Record<strin
 async function importImages(cluster: Cluster) {
   const [agentHost, toolbox] = await podImages(cacheRoot(), process.execPath)
   const api = await apiImage(cacheRoot(), process.execPath)
+  const proxy = await egressProxyImage(cacheRoot(), process.execPath)
   if (!agentHost || !toolbox) throw new HarnessError('a sandbox pod has two images')
   const named = (name: string, spec: ImageSpec) => ({ ...spec, reference: `localhost/agentweaver/${name}:1` })
-  const specs = [named('api', api), named('agent-host', agentHost), named('toolbox', toolbox)]
-  const [ofApi, ofHost, ofToolbox] = await importPinned(cluster, specs)
-  if (!ofApi || !ofHost || !ofToolbox) throw new HarnessError('an image was not imported')
-  return { api: ofApi, agentHost: ofHost, toolbox: ofToolbox }
+  const specs = [
+    named('api', api),
+    named('agent-host', agentHost),
+    named('toolbox', toolbox),
+    named('egress-proxy', proxy),
+  ]
+  const [ofApi, ofHost, ofToolbox, ofProxy] = await importPinned(cluster, specs)
+  if (!ofApi || !ofHost || !ofToolbox || !ofProxy) throw new HarnessError('an image was not imported')
+  return { api: ofApi, agentHost: ofHost, toolbox: ofToolbox, egressProxy: ofProxy }
 }
 
 async function importBuilt(cluster: Cluster, folder: string) {
@@ -84,6 +94,7 @@ async function importBuilt(cluster: Cluster, folder: string) {
     api: await imported('api'),
     agentHost: await imported('agent-host'),
     toolbox: await imported('toolbox'),
+    egressProxy: await imported('egress-proxy'),
   }
 }
 

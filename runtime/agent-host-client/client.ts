@@ -3,6 +3,7 @@ import {
   DecisionsReply as DecisionsReplySchema,
   type DecisionsRequest,
 } from '../../contracts/decisions.ts'
+import type { EgressAccess } from '../../contracts/egress-control.ts'
 import type { HostEnvelope } from '../../contracts/events.ts'
 import type { HostCommandInput } from '../../contracts/exec.ts'
 import { type FileError, type FileOperation, FileResult } from '../../contracts/files.ts'
@@ -54,6 +55,12 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
     },
     async cancelCommand(id: string, signal: AbortSignal): Promise<void> {
       await wholeBody(await expectOk(command(id), { method: 'DELETE', signal }, repeatable))
+    },
+
+    /** Gives the sandbox its access to the egress proxy, or renews it. */
+    async giveEgress(access: EgressAccess, signal: AbortSignal): Promise<void> {
+      const init = { method: 'PUT', headers: json, body: JSON.stringify(access), signal }
+      await wholeBody(await expectOk(AGENT_HOST_ROUTES.egress, init, repeatable))
     },
 
     async putWorkspace(archive: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<void> {

@@ -13,6 +13,7 @@ import { guardWithBearer, refuseDuplicateHost } from './guard.ts'
 import { registerErrorHandling } from './http.ts'
 import type { Outbox } from './outbox.ts'
 import { registerArchiveRoutes } from './routes/archive-routes.ts'
+import { registerEgressRoute } from './routes/egress-route.ts'
 import { registerEventsRoute } from './routes/events-route.ts'
 import { registerFilesRoutes } from './routes/files-routes.ts'
 import { registerIdentityRoute } from './routes/identity-route.ts'
@@ -75,6 +76,7 @@ export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
     registerEventsRoute(scope, outbox)
     registerDecisionsRoute(scope, outbox, decisions)
     registerCommandsRoute(scope, () => session().commands)
+    registerEgressRoute(scope, () => session().toolbox)
     registerFilesRoutes(scope, () => session().toolbox)
     registerArchiveRoutes(scope, { machine, session })
     registerA2aRoutes(scope, outbox, () => {

@@ -121,4 +121,5 @@ const NO_RUNNER: RunnerLink = {
   tarOut: noStream,
   manifest: noStream,
   pack: noStream,
+  giveEgress: async () => undefined,
 }

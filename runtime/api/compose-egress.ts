@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { names } from '../../contracts/names.ts'
 import { type EgressPolicy, EgressPolicyError, loadEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
@@ -6,10 +7,13 @@ import type { SandboxProvider } from '../sandboxes/provider.ts'
 import type { Store } from '../store/store.ts'
 import { assets } from './assets.ts'
 import type { ApiConfig } from './config.ts'
+import { ClusterEgress } from './egress/cluster-egress.ts'
+import { ControlHub } from './egress/control-hub.ts'
+import { type ControlListenerOptions, serveEgressControl } from './egress/control-listener.ts'
 import { LocalEgress } from './egress/local-egress.ts'
-import { createNetworkRules } from './egress/network-rules.ts'
+import { createNetworkRules, type NetworkRules } from './egress/network-rules.ts'
 import { ReportWriter } from './egress/report-writer.ts'
-import { createTrust } from './egress/trust.ts'
+import { createTrust, type EgressTrust } from './egress/trust.ts'
 import { withEgress } from './egress/with-egress.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { createAuditTrail } from './runs/audit-trail.ts'
@@ -21,23 +25,56 @@ type Around = {
   readonly log: Log
 }
 
-/** Gives sandboxes on this machine an egress proxy. In a cluster, network policies restrict them. */
+export type ComposedEgress = {
+  readonly provider: SandboxProvider
+  /** Serves the replicas of the proxy. Absent without a proxy in a cluster. */
+  readonly serveControl?: () => ReturnType<typeof serveEgressControl>
+}
+
+/** Gives sandboxes an egress proxy: a process of this machine, or the replicas of the cluster. */
 export async function composeEgress(
   config: ApiConfig,
   provider: SandboxProvider,
   { store, keys, redact, log }: Around,
-): Promise<SandboxProvider> {
-  if (provider.name !== 'local') return provider
+): Promise<ComposedEgress> {
+  const { sandboxes, egressControlPort: port } = config
+  if (sandboxes.kind === 'kubernetes' && port === undefined) return { provider }
   const rules = createNetworkRules(await readPolicy(config))
-  const writer = new ReportWriter({
-    store,
-    audit: createAuditTrail(keys),
-    redact,
-    clock: () => new Date(),
-    log,
-  })
+  const clock = () => new Date()
+  const writer = new ReportWriter({ store, audit: createAuditTrail(keys), redact, clock, log })
   const trust = await createTrust(keys.derive('egress-ca'), config.egressRootsFile)
-  return withEgress(provider, new LocalEgress({ store, rules, trust, writer, log }))
+  if (sandboxes.kind === 'local' || port === undefined)
+    return { provider: withEgress(provider, new LocalEgress({ store, rules, trust, writer, log })) }
+  const { namespaces, serviceAccounts } = names(sandboxes.slice)
+  const subject = `system:serviceaccount:${namespaces.egress}:${serviceAccounts.egressProxy}`
+  return composeCluster(provider, {
+    ...{ store, keys, rules, trust, writer, clock, log, subject },
+    address: { host: config.host, port },
+  })
+}
+
+type ClusterParts = Omit<Around, 'redact'> & {
+  readonly rules: NetworkRules
+  readonly trust: EgressTrust
+  readonly writer: ReportWriter
+  readonly clock: () => Date
+  readonly subject: string
+  readonly address: { readonly host: string; readonly port: number }
+}
+
+function composeCluster(provider: SandboxProvider, parts: ClusterParts): ComposedEgress {
+  const { store, keys, rules, trust, writer, clock, log, subject, address } = parts
+  const { identities } = provider
+  if (!identities) throw new TypeError('a provider of pods verifies their identities')
+  const hub = new ControlHub({ store, rules, authorities: trust.authorities, log })
+  const onChange = () => hub.changed()
+  const egress = new ClusterEgress({ store, rules, trust, keys, writer, onChange, clock, log })
+  const { jwksFile } = keys
+  const control: ControlListenerOptions = { hub, writer, store, identities, subject, jwksFile, log }
+  return {
+    provider: withEgress(provider, egress),
+    serveControl: () => serveEgressControl(control, address),
+  }
 }
 
 async function readPolicy({ egressFile }: ApiConfig): Promise<EgressPolicy> {

@@ -17,7 +17,7 @@ import { selectIsolation } from '../sandboxes/local/isolation.ts'
 import { WORKSPACES_FOLDER } from '../state-folder/places.ts'
 import type { Store } from '../store/store.ts'
 import { assets } from './assets.ts'
-import { composeEgress } from './compose-egress.ts'
+import { type ComposedEgress, composeEgress } from './compose-egress.ts'
 import { composeProvider } from './compose-provider.ts'
 import type { ApiConfig } from './config.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
@@ -44,12 +44,17 @@ type Around = {
 export const composeKeys = ({ keys, sandboxes, ...config }: ApiConfig): Promise<LoadedKeys> =>
   loadKeys(keys, { ...config, slice: sandboxes.kind === 'kubernetes' ? sandboxes.slice : { kind: 'base' } })
 
+export type ComposedService = {
+  readonly service: RunService
+  readonly serveEgressControl: ComposedEgress['serveControl']
+}
+
 /** Creates the run service with the configured provider. */
 export async function composeRunService(
   config: ApiConfig,
   { store, log, hostEntry }: Around,
   keys: DeploymentKeys,
-): Promise<RunService> {
+): Promise<ComposedService> {
   const toolRoots = await toolRootsOf(config, log)
   const ceiling = await readCeiling(config)
   const forbidden = await privateFoldersOf(config)
@@ -70,13 +75,13 @@ export async function composeRunService(
     entry: hostEntry,
     log,
   })
-  const provider = await composeEgress(config, bare, {
+  const { provider, serveControl } = await composeEgress(config, bare, {
     store,
     keys,
     redact: redaction.ofEvents.redactText,
     log,
   })
-  return createRunService({
+  const service = createRunService({
     store,
     provider,
     keys,
@@ -107,6 +112,7 @@ export async function composeRunService(
     clock: () => new Date(),
     log,
   })
+  return { service, serveEgressControl: serveControl }
 }
 
 function once<T>(make: () => Promise<T>): () => Promise<T> {

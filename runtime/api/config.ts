@@ -56,6 +56,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     keys: readKeysPlace(env, { cwd, stateDir }),
     identity: readIdentity(env),
     metricsPort: env.AGENTWEAVER_METRICS_PORT,
+    egressControlPort: env.AGENTWEAVER_EGRESS_CONTROL_PORT,
     sandboxes: readSandboxes(env, cwd),
     // Pods cannot see folders of the service's machine.
     workspaceRoots: env.AGENTWEAVER_SANDBOXES === 'local' ? (env.AGENTWEAVER_WORKSPACE_ROOTS ?? [home]) : [],

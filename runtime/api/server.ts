@@ -59,7 +59,7 @@ async function serve(config: ApiConfig): Promise<void> {
   const { keys, apiKey, reread } = await composeKeys(config)
   const rotation = followKeys(reread, log)
   const store = await openStore(storeLocation(config, log), { log })
-  const service = await composeRunService(config, { store, log }, keys)
+  const { service, serveEgressControl } = await composeRunService(config, { store, log }, keys)
   const { promise: started, resolve: markStarted } = Promise.withResolvers<void>()
   const app = buildApp({
     service,
@@ -73,6 +73,7 @@ async function serve(config: ApiConfig): Promise<void> {
     hasOwnMetricsPort: config.metricsPort !== undefined,
   })
   let metrics: Awaited<ReturnType<typeof serveMetrics>> | undefined
+  let control: Awaited<ReturnType<NonNullable<typeof serveEgressControl>>> | undefined
   let socket: Awaited<ReturnType<typeof listenOnSocket>> | undefined
   const close = async () => {
     markStarted()
@@ -81,11 +82,15 @@ async function serve(config: ApiConfig): Promise<void> {
     await removeServiceFile(config.stateDir)
     await app.close()
     await rotation.stop()
+    // After the runs, whose networks close on this way.
+    await control?.close()
     await metrics?.close()
     await store.close()
     unlock()
   }
   try {
+    // The proxies need it for the runs of other processes too, so it does not wait for this one to be ready.
+    control = await serveEgressControl?.()
     await service.hold()
     // Listens before it takes over runs, because a service that cannot be reached must not own any.
     const url = await listen(app, config)

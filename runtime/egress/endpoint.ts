@@ -14,18 +14,21 @@ import { collectHello, firstBytes, refuse as refuseTls, type SpliceFault, splice
 import { terminate } from './terminate.ts'
 
 export interface EndpointOptions extends Dialler {
-  readonly socketPath: string
+  /** The Unix socket of the caller. Without it, the endpoint serves the connections that `accept` gets. */
+  readonly socketPath?: string | undefined
   readonly caller: EgressCaller
   readonly connections: Connections
   /** Whether the whole proxy has room for one more connection. */
   readonly hasRoom: () => boolean
+  /** Why the proxy opens no connection at all. @default it opens connections */
+  readonly closedBy?: (() => Refusal | undefined) | undefined
   /** The certificate for an entry of the policy. */
   readonly contextFor: (authority: string, host: string) => SecureContext | undefined
   /** Roots that a destination's certificate may have. @default those of Node */
   readonly roots?: readonly string[] | undefined
 }
 
-/** The proxy's Unix socket for one caller. It speaks HTTP as proxies do. */
+/** Serves one caller. It speaks HTTP as proxies do. */
 export class Endpoint {
   readonly #options: EndpointOptions
   readonly #server: Server
@@ -57,6 +60,7 @@ export class Endpoint {
 
   async listen(): Promise<void> {
     const { socketPath } = this.#options
+    if (socketPath === undefined) return
     rmSync(socketPath, { force: true })
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     this.#server.once('error', reject)
@@ -66,12 +70,24 @@ export class Endpoint {
     chmodSync(socketPath, 0o600)
   }
 
+  /** Serves a connection from its first byte. The caller was identified by other means than its socket. */
+  accept(socket: Socket, first: Buffer): void {
+    if (this.#sockets.size >= this.#options.limits.connectionsPerRun) {
+      answer(socket, 429, this.#options.connections.refuse({ ...this.#tooMany(), host: 'unknown', port: 0 }))
+      return
+    }
+    socket.unshift(first)
+    this.#server.emit('connection', socket)
+    socket.resume()
+  }
+
   /** Closes the socket and every connection. */
   close(): void {
+    const { socketPath } = this.#options
     this.#server.close()
     this.#requests.close()
     for (const socket of this.#sockets) socket.destroy()
-    rmSync(this.#options.socketPath, { force: true })
+    if (socketPath !== undefined) rmSync(socketPath, { force: true })
   }
 
   #track(socket: Socket): void {
@@ -186,10 +202,16 @@ export class Endpoint {
   }
 
   #overload(): Refusal | undefined {
-    const { connections, limits, hasRoom } = this.#options
+    const { connections, limits, hasRoom, closedBy } = this.#options
+    const closed = closedBy?.()
+    if (closed) return closed
     if (connections.isSpent) return connections.spentRefusal
-    if (connections.count < limits.connectionsPerRun && hasRoom()) return undefined
-    const reason = `there are too many open connections; the limit of a sandbox is ${limits.connectionsPerRun}`
+    return connections.count < limits.connectionsPerRun && hasRoom() ? undefined : this.#tooMany()
+  }
+
+  #tooMany(): Refusal {
+    const { connectionsPerRun } = this.#options.limits
+    const reason = `there are too many open connections; the limit of a sandbox is ${connectionsPerRun}`
     return { rule: 'too-many-connections', reason, remedy: 'Close some of them and try again.' }
   }
 

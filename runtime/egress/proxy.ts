@@ -1,21 +1,35 @@
-import type { EgressGeneration, EgressReport, EgressState } from '../../contracts/egress.ts'
+import type { Socket } from 'node:net'
+import type { EgressCaller, EgressGeneration, EgressReport, EgressState } from '../../contracts/egress.ts'
 import { messageOf } from '../kit/errors.ts'
 import { Connections } from './connections.ts'
 import { type Dialler, resolveBySystem } from './dial.ts'
 import { Endpoint } from './endpoint.ts'
 import { LeafCache } from './leaf-cache.ts'
 import { EGRESS_LIMITS } from './limits.ts'
+import type { Refusal } from './refusals.ts'
 
 export interface EgressProxyOptions extends Partial<Dialler> {
   readonly report: (report: EgressReport) => void
   readonly now?: () => number
+  /** Why the proxy opens no connection at all. @default it opens connections */
+  readonly closedBy?: () => Refusal | undefined
   /** Roots that a destination's certificate may have. @default those of Node */
   readonly roots?: readonly string[]
 }
 
+/** A caller that a token identifies, and where its connection comes from. */
+export interface IdentifiedCaller {
+  readonly runId: string
+  readonly generation: number
+  readonly caller: EgressCaller
+  readonly podUid: string
+  readonly address: string
+}
+
 interface Served {
   readonly connections: Connections
-  readonly endpoint: Endpoint
+  readonly endpoints: Map<EgressCaller, Endpoint>
+  generation: EgressGeneration
 }
 
 const UNAVAILABLE = {
@@ -25,7 +39,22 @@ const UNAVAILABLE = {
   remedy: 'Start a new run.',
 } as const
 
-const keyOf = ({ runId, generation }: EgressGeneration) => `${runId} ${generation}`
+const NOT_LISTED: Refusal = {
+  rule: 'run-ended',
+  reason: 'the sandbox has no network access, or not any more',
+  remedy: 'Start a new run with network access.',
+}
+
+const ELSEWHERE: Refusal = {
+  rule: 'identity',
+  reason: 'a token of this sandbox was used from another address',
+  remedy: 'Stop the run and find out how its token left the sandbox.',
+}
+
+const sentenceOf = ({ reason, remedy }: Refusal) => `Connection refused: ${reason}. ${remedy}`
+
+const keyOf = ({ runId, generation }: Pick<EgressGeneration, 'runId' | 'generation'>) =>
+  `${runId} ${generation}`
 
 /** The egress proxy. It allows what the newest state lists, and nothing else. */
 export class EgressProxy {
@@ -48,12 +77,45 @@ export class EgressProxy {
     const listed = new Map(state.generations.map((generation) => [keyOf(generation), generation]))
     for (const [key, served] of this.#served) {
       const generation = listed.get(key)
-      if (generation) served.connections.judge(generation)
-      else this.#close(key, served)
+      // Another pod is another sandbox.
+      if (generation && generation.pod?.uid === served.generation.pod?.uid) {
+        served.generation = generation
+        served.connections.judge(generation)
+      } else this.#close(key, served)
     }
     const added = [...listed].filter(([key]) => !this.#served.has(key))
     await Promise.all(added.map(([key, generation]) => this.#open(key, generation)))
     this.#options.report({ type: 'applied', revision: state.revision })
+  }
+
+  /** Serves a connection of a sandbox without a Unix socket. Returns the sentence of a refusal, or undefined. */
+  accept(caller: IdentifiedCaller, socket: Socket, first: Buffer): string | undefined {
+    const served = this.#served.get(keyOf(caller))
+    const pod = served?.generation.pod
+    if (!served || pod?.uid !== caller.podUid) return sentenceOf(NOT_LISTED)
+    if (!pod.addresses.includes(caller.address)) {
+      served.connections.refuse({ ...ELSEWHERE, host: 'all hosts', port: 0 })
+      return sentenceOf(ELSEWHERE)
+    }
+    const known = served.endpoints.get(caller.caller)
+    const endpoint = known ?? this.#endpoint(served.connections, { caller: caller.caller })
+    served.endpoints.set(caller.caller, endpoint)
+    endpoint.accept(socket, first)
+    return undefined
+  }
+
+  /** The open connections of all sandboxes. */
+  get count(): number {
+    let count = 0
+    this.#forEach(({ connections }) => {
+      count += connections.count
+    })
+    return count
+  }
+
+  /** The sandboxes of the newest state. */
+  get sandboxes(): number {
+    return this.#served.size
   }
 
   close(): void {
@@ -62,41 +124,38 @@ export class EgressProxy {
   }
 
   async #open(key: string, generation: EgressGeneration): Promise<void> {
-    const { limits = EGRESS_LIMITS, resolve = resolveBySystem, now = Date.now, report } = this.#options
+    const { limits = EGRESS_LIMITS, now = Date.now, report } = this.#options
     const connections = new Connections(generation, { limits, report, now })
-    const endpoint = new Endpoint({
-      ...this.#options,
-      limits,
-      resolve,
-      socketPath: generation.socketPath,
-      caller: 'commands',
-      connections,
-      contextFor: (authority, host) => this.#leaves.contextFor(authority, host),
-      hasRoom: () => this.#count() < limits.connections,
-    })
-    this.#served.set(key, { connections, endpoint })
+    const served: Served = { connections, endpoints: new Map(), generation }
+    this.#served.set(key, served)
+    const { socketPath } = generation
+    if (socketPath === undefined) return
+    const endpoint = this.#endpoint(connections, { caller: 'commands', socketPath })
+    served.endpoints.set('commands', endpoint)
     try {
       await endpoint.listen()
     } catch (error) {
       // The sandbox may be gone already. The others keep their network.
       const cause = messageOf(error)
       connections.refuse({ ...UNAVAILABLE, reason: `the proxy cannot serve this sandbox: ${cause}` })
-      this.#close(key, { connections, endpoint })
+      this.#close(key, served)
     }
   }
 
-  #close(key: string, { connections, endpoint }: Served): void {
-    this.#served.delete(key)
-    connections.close()
-    endpoint.close()
+  #endpoint(
+    connections: Connections,
+    where: { readonly caller: EgressCaller; readonly socketPath?: string },
+  ): Endpoint {
+    const { limits = EGRESS_LIMITS, resolve = resolveBySystem } = this.#options
+    const hasRoom = () => this.count < limits.connections
+    const contextFor = (authority: string, host: string) => this.#leaves.contextFor(authority, host)
+    return new Endpoint({ ...this.#options, limits, resolve, ...where, connections, contextFor, hasRoom })
   }
 
-  #count(): number {
-    let count = 0
-    this.#forEach(({ connections }) => {
-      count += connections.count
-    })
-    return count
+  #close(key: string, { connections, endpoints }: Served): void {
+    this.#served.delete(key)
+    connections.close()
+    for (const endpoint of endpoints.values()) endpoint.close()
   }
 
   #forEach(visit: (served: Served) => void): void {

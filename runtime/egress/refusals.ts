@@ -20,6 +20,12 @@ const STATUS_OF_RULE: Readonly<Partial<Record<EgressRule, number>>> = {
   'too-many-connections': 429,
 }
 
+const HEADERS_OF_STATUS: Readonly<Record<number, readonly string[]>> = {
+  // Clients of the proxy can send only this scheme by themselves, with the token as the password.
+  407: ['proxy-authenticate: Basic realm="agentweaver"'],
+  503: ['retry-after: 5'],
+}
+
 /** The HTTP status of a refusal. */
 export const statusOf = ({ rule }: { readonly rule: EgressRule }): number => STATUS_OF_RULE[rule] ?? 403
 
@@ -48,6 +54,7 @@ export function answer(client: Duplex, status: number, sentence: string): void {
       'content-type: text/plain; charset=utf-8',
       `content-length: ${Buffer.byteLength(body)}`,
       'connection: close',
+      ...(HEADERS_OF_STATUS[status] ?? []),
       '',
       body,
     ].join('\r\n'),

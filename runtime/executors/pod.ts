@@ -22,6 +22,10 @@ export interface PodBackendOptions extends OrphanReaperOptions {
   readonly start: (program: Program & { readonly folder: number }) => StartedProgram
   readonly isolation: Isolation
   readonly home: string
+  /** How commands with network access reach it. Absent if network policies alone decide what they reach. */
+  readonly networkEnvironment?: (
+    environment: Readonly<Record<string, string>>,
+  ) => Readonly<Record<string, string>>
 }
 
 /**
@@ -47,12 +51,13 @@ function createPodExecutor({ workspace, log }: ExecutorOptions, options: PodBack
     const problem = unkept(request)
     if (problem !== undefined) return { problem }
     const id = randomUUID()
+    const own = { ...env, ...request.environment }
     const marker = `${MARKER}=${id}`
     orphanReaper.begin(marker)
     return {
       file: shell.file,
       args: [...shell.args, request.command, shell.nameArgument],
-      env: { ...env, ...request.environment, [MARKER]: id },
+      env: { ...own, ...(request.network && options.networkEnvironment?.(own)), [MARKER]: id },
       start: (program) => {
         const started = startIn({ workspace, directory }, (folder) => start({ ...program, folder }))
         orphanReaper.started(marker, started.pid)

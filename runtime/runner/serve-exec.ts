@@ -21,7 +21,7 @@ const MAX_OPEN_REQUESTS = 512
 const QUICK_FOLDERS = 20_000
 
 /** Runs one command. Output is sent as it is produced, and waits while AgentHost does not accept more. */
-export function serveExec({ connection, binding }: ServeContext, header: ExecHeader): Promise<void> {
+export function serveExec({ connection, binding, relay }: ServeContext, header: ExecHeader): Promise<void> {
   const input = header.stdin ? new StdinCollector() : undefined
   return connection.serve(
     header.id,
@@ -30,7 +30,7 @@ export function serveExec({ connection, binding }: ServeContext, header: ExecHea
       const bound = binding.bound
       const result =
         bound && !reason
-          ? await run({ connection, bound, work }, header.request, input)
+          ? await run({ connection, bound, work, relay }, header.request, input)
           : failedExec('spawn_failed', reason ?? 'no workspace is open')
       await connection.send({ type: 'exit', id: header.id, result })
     },
@@ -42,6 +42,7 @@ interface Execution {
   readonly connection: Connection
   readonly bound: Bound
   readonly work: Work
+  readonly relay: ServeContext['relay']
 }
 
 async function run(
@@ -62,13 +63,31 @@ async function run(
     ...(stdin ? { stdin } : {}),
   }
   const start = (rights: CommandRights) => bound.executor.run(request, io, rights)
+  const stopTelling = request.network ? tellRefusals(execution) : undefined
   try {
     // Files in a pod cannot reach the host, so the bits are harmless.
     const result = await (bound.setId?.run(start) ?? start({ permitsSetGroupId: true }))
     return await afterGitWatch(execution, result)
   } catch (error) {
     return failedExec('spawn_failed', messageOf(error))
+  } finally {
+    stopTelling?.()
   }
+}
+
+const MAX_SENTENCES = 16
+
+/**
+ * Adds the sentences of refused connections to the standard error of a command, because few programs show the answer of a
+ * proxy. A connection cannot be traced to its command, so each running command gets them.
+ */
+function tellRefusals(execution: Execution): (() => void) | undefined {
+  const told = new Set<string>()
+  return execution.relay?.onRefusal((sentence) => {
+    if (told.has(sentence) || told.size >= MAX_SENTENCES) return
+    told.add(sentence)
+    void sendChunk(execution, 'stderr', Buffer.from(`agentweaver: ${sentence}\n`))
+  })
 }
 
 /**

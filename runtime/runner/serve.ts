@@ -7,7 +7,7 @@ import { activePathEngine } from '../workspace/open-root.ts'
 import { loadSearch } from '../workspace/open-workspace.ts'
 import { Binding, type BindingDeps } from './binding.ts'
 import { Connection, type HostFrame } from './connection.ts'
-import type { ServeContext } from './serve-context.ts'
+import type { CommandRelay, ServeContext } from './serve-context.ts'
 import { serveExec } from './serve-exec.ts'
 import { serveFile } from './serve-file.ts'
 import { serveManifest, servePack } from './serve-snapshot.ts'
@@ -18,14 +18,16 @@ export interface RunnerDeps extends BindingDeps {
   readonly role: RunnerRole
   readonly isolation: Isolation
   readonly warnings?: readonly RunnerWarning[]
+  /** Only in a pod with an egress proxy. */
+  readonly relay?: CommandRelay
 }
 
 /** Serves one AgentHost until the connection ends, then kills all commands. */
 export async function serveRunner(deps: RunnerDeps): Promise<void> {
-  const { stream, log, role, isolation, warnings } = deps
+  const { stream, log, role, isolation, warnings, relay } = deps
   stream.on('error', (error) => log.debug('the connection broke', { error }))
   const connection = new Connection(stream)
-  const context: ServeContext = { connection, binding: new Binding(deps), log }
+  const context: ServeContext = { connection, binding: new Binding(deps), log, relay }
   try {
     const pathEngine = await activePathEngine()
     await connection.send({
@@ -74,6 +76,9 @@ function start({ header, payload }: HostFrame, context: ServeContext): Promise<v
       return serveManifest(context, header.id)
     case 'pack':
       return servePack(context, header)
+    case 'egress':
+      context.relay?.use(header.access)
+      return Promise.resolve()
     default:
       return undefined
   }

@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises'
 import { Socket } from 'node:net'
-import { PodRunnerEnv, RUNNER_ENV_PREFIX, RunnerEnv } from '../../contracts/runner-env.ts'
+import { POD_RUNNER_KEYS, PodRunnerEnv, RUNNER_ENV_PREFIX, RunnerEnv } from '../../contracts/runner-env.ts'
 import { selectBackend } from '../executors/select.ts'
 import { bestEffort } from '../kit/best-effort.ts'
 import { messageOf } from '../kit/errors.ts'
@@ -13,7 +13,7 @@ const log = createLog({ level: 'info', write: (line) => process.stderr.write(lin
 /** In a pod the environment names the runner's role. On a laptop the runner is a child of AgentHost. */
 async function main(): Promise<void> {
   if (process.env['AGENTWEAVER_RUNNER_ROLE'] === undefined) return serveInherited()
-  const env = parseEnv(PodRunnerEnv, process.env, { prefix: RUNNER_ENV_PREFIX })
+  const env = parseEnv(PodRunnerEnv, process.env, { prefix: RUNNER_ENV_PREFIX, also: POD_RUNNER_KEYS })
   const { runInPod } = await import('./pod/main.ts')
   return runInPod(env, log)
 }

@@ -2,6 +2,7 @@ import type { HostEvent } from '../../contracts/events.ts'
 import type { Isolation } from '../../contracts/exec.ts'
 import type { HostHealth } from '../../contracts/host-health.ts'
 import type { SandboxKind } from '../../contracts/names.ts'
+import type { AgentHostClient } from '../agent-host-client/client.ts'
 import type { AgentHostAddress } from '../agent-host-client/connection.ts'
 
 /** How the API gets a sandbox. A sandbox serves one run and is destroyed; nothing returns to a pool. */
@@ -22,7 +23,19 @@ export interface SandboxProvider {
   readonly claims?: DeploymentClaims
   /** Present if one process can serve a sandbox that another process claimed. */
   readonly shared?: SharedSandboxes
+  /** Verifies the identities of pods. Absent if sandboxes are no pods. */
+  readonly identities?: PodIdentities
   close(): Promise<void>
+}
+
+export interface PodIdentities {
+  /** Verifies a token of a service account for this audience. Throws if it is not valid. */
+  verify(token: string, audience: string): Promise<ServiceAccountToken>
+}
+
+export interface ServiceAccountToken {
+  readonly subject: string
+  readonly expiresAt: Date
 }
 
 export interface ProviderCheck {
@@ -63,6 +76,8 @@ export type LocatedSandbox = Pick<BoundSandbox, 'address' | 'isolation' | 'insta
 /** A bound sandbox, as stored in its row. */
 export interface AttachRequest {
   readonly claimName: string
+  readonly runId: string
+  readonly generation: number
   readonly kind: SandboxKind
   readonly handle: unknown
   readonly uids: BoundSandbox['uids']
@@ -107,8 +122,12 @@ export interface BoundSandbox {
   readonly health?: Promise<HostHealth | undefined>
   /** Where its AgentHost listens. */
   readonly address: AgentHostAddress
-  /** Where its commands look for the egress proxy of this machine. Absent if a network policy restricts them. */
+  /** Where its commands look for the egress proxy of this machine. Absent in a pod. */
   readonly egressSocket?: string
+  /** The addresses of its pod. Absent on this machine. */
+  readonly podAddresses?: readonly string[]
+  /** Gives its commands their way to the network, once the sandbox is configured. Absent if they have it, or none. */
+  openNetwork?(client: AgentHostClient): Promise<void>
   /** Absolute path of the workspace for AgentHost's configuration. */
   readonly workingDirectory: (workspacePath: string | undefined) => string
   /** JSON data from which `collect` can clean up after a crash. */

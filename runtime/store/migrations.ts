@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { backfillCalls } from './backfill-calls.ts'
 import { createBlobs, createCheckpoints } from './create-blobs.ts'
+import { EGRESS_MIGRATION } from './egress-migration.ts'
 import type { Engine } from './engine.ts'
 import { QUEUE_MIGRATION } from './queue-migration.ts'
 import type { Tables } from './schema.ts'
@@ -384,4 +385,5 @@ export const MIGRATIONS: readonly Migration[] = [
   },
   { version: 14, ...QUEUE_MIGRATION },
   { version: 15, name: 'the run from whose checkpoint a run began', up: addSource },
+  { version: 16, ...EGRESS_MIGRATION },
 ]

@@ -17,6 +17,7 @@ import { deleteOldCheckpoints, readCheckpoint } from './tables/checkpoints.ts'
 import { listClaims } from './tables/claims.ts'
 import { blobChunks } from './tables/content-chunks.ts'
 import { readContent, storedBytes, sweepContents, writeContent } from './tables/contents.ts'
+import { closeNetwork, countProxies, listNetworks, noteProxy, openNetwork } from './tables/egress.ts'
 import { readEvents } from './tables/events.ts'
 import { deleteOldKeys, readIdempotencyKey, writeIdempotencyKey } from './tables/idempotency.ts'
 import { acquireLease, releaseLease } from './tables/leases.ts'
@@ -92,6 +93,12 @@ export function createSqlStore(
     writeTrustedFolder: (folder) => write((scope) => writeTrustedFolder(scope, folder)),
     deleteTrustedFolder: (owner, path) => write((scope) => deleteTrustedFolder(scope, owner, path)),
     listTrustedFolders: (filter) => listTrustedFolders(reading, filter),
+
+    listNetworks: () => listNetworks(reading),
+    countProxies: (ms) => countProxies(reading, ms),
+    openNetwork: (network) => write((scope) => openNetwork(scope, network)),
+    closeNetwork: (key) => write((scope) => closeNetwork(scope, key)),
+    noteProxy: (proxy, isConnected) => write((scope) => noteProxy(scope, proxy, isConnected)),
 
     ...auditReads(reading),
 

@@ -8,6 +8,7 @@ import { changeCall, insertCall, listCalls, listReleasedCalls, readCall } from '
 import { commitCheckpoint, copyCheckpoint } from './tables/checkpoints.ts'
 import { bindClaim, changeClaim, readClaim, upsertClaim } from './tables/claims.ts'
 import { endCommand, insertCommand, listRunningCommands, readCommand } from './tables/commands.ts'
+import { acceptReport } from './tables/egress.ts'
 import { appendEvents } from './tables/events.ts'
 import { insertIdempotencyKey } from './tables/idempotency.ts'
 import {
@@ -54,6 +55,8 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   expireInQueue: (id) => expireInQueue(scope, id),
 
   trustFirst: (folder) => trustFirst(scope, folder),
+
+  acceptReport: acceptReport(scope),
 
   insertTurn: (turn) => insertTurn(scope, turn),
   changeTurn: (id, state, sentPrompt) => changeTurn(scope, id, { state, ...present({ sentPrompt }) }),

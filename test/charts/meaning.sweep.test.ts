@@ -292,6 +292,8 @@ describe('the way out of a sandbox', () => {
     })
     expect(reach(envOf(environment, 'agent', 'toolbox'))).toEqual(none)
     expect(reach(envOf(environment, 'command', 'agent-host'))).toEqual(none)
+    for (const kind of ['agent', 'command'])
+      expect(envOf(environment, kind, 'toolbox')['AGENTWEAVER_EGRESS_ADDRESS']).toBe('10.0.0.20:3128')
     expect(checkTree(aTree(environment))).toEqual([])
   })
 
@@ -299,6 +301,7 @@ describe('the way out of a sandbox', () => {
     const environment = withProxy('fd00:5::20', ['10.0.0.0/16', 'fd00:5::/108'])
 
     expect(envOf(environment, 'agent', 'agent-host')['HTTPS_PROXY']).toBe('http://[fd00:5::20]:3128')
+    expect(envOf(environment, 'agent', 'toolbox')['AGENTWEAVER_EGRESS_ADDRESS']).toBe('[fd00:5::20]:3128')
     expect(objectIn(aTree(environment), 'Service', 'agentweaver-egress-proxy')['spec']).toMatchObject({
       ipFamilies: ['IPv6'],
     })
@@ -311,6 +314,7 @@ describe('the way out of a sandbox', () => {
     })
 
     expect(reach(envOf(environment, 'agent', 'agent-host'))).toEqual(none)
+    expect(envOf(environment, 'agent', 'toolbox')).not.toHaveProperty('AGENTWEAVER_EGRESS_ADDRESS')
     expect(() => objectIn(aTree(environment), 'Service', 'agentweaver-egress-proxy')).toThrow()
   })
 
@@ -331,6 +335,25 @@ describe('the way out of a sandbox', () => {
     expect(checkTree(tree).map((finding) => finding.message)).toEqual([
       expect.stringContaining(`agent-host: ${message}`),
     ])
+  })
+
+  it.each<[string, Fields[], string]>([
+    ['lacks', [], 'AGENTWEAVER_EGRESS_ADDRESS is missing: commands have no other way out'],
+    [
+      'has elsewhere',
+      [{ name: 'AGENTWEAVER_EGRESS_ADDRESS', value: '10.0.0.21:3128' }],
+      'AGENTWEAVER_EGRESS_ADDRESS is 10.0.0.21:3128, where no egress proxy listens',
+    ],
+  ])('is reported as wrong by a check if the toolbox %s it', (_how, address, message) => {
+    const tree = aTree(withProxy('10.0.0.20'))
+    const template = objectIn(tree, 'SandboxTemplate', 'agentweaver-command')
+    const toolbox = template['spec'].podTemplate.spec.containers[1]
+    toolbox.env = [
+      ...toolbox.env.filter(({ name }: Fields) => name !== 'AGENTWEAVER_EGRESS_ADDRESS'),
+      ...address,
+    ]
+
+    expect(checkTree(tree).map((finding) => finding.message)).toEqual([`toolbox: ${message}`])
   })
 })
 

@@ -52,6 +52,23 @@ test('prints the capacity that a file pays for (sandboxes, warm node-hours, vCPU
   expect((await check('dev')).stdout).not.toMatch(/[$€]|USD|EUR/)
 })
 
+test('names a mode of egress that differs from the environment file', async () => {
+  const { check, cwd } = await aProject((config) => {
+    config[key('egress')] = { mode: 'closed' }
+  })
+  const without = await check('dev')
+  cpSync(join(ROOT, 'environments'), join(cwd, 'environments'), { recursive: true })
+
+  const { status, stdout } = await check('dev')
+
+  expect(without.status).toBe(0)
+  const { egress } = JSON.parse(readFileSync(join(ROOT, 'environments/dev.json'), 'utf8'))
+  expect(stdout).toBe(
+    `Pulumi.dev.yaml: egress.mode: is closed, but environments/dev.json has ${egress.mode}: write the same mode in both files\n`,
+  )
+  expect(status).toBe(1)
+})
+
 test('lists every mistake with its key and a remedy', async () => {
   const { check } = await aProject((config) => {
     config[key('network')] = { podCidr: '10.0.0.0/16' }

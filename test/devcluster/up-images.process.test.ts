@@ -26,5 +26,7 @@ test('lists the archives that --images lacks before a cluster starts', () => {
   const { status, stderr } = up('--service', '--images', folder)
 
   expect(status).toBe(1)
-  expect(stderr).toContain(`no such file: ${folder}/agent-host.tar, ${folder}/toolbox.tar`)
+  expect(stderr).toContain(
+    `no such file: ${folder}/agent-host.tar, ${folder}/toolbox.tar, ${folder}/egress-proxy.tar`,
+  )
 })

@@ -163,13 +163,16 @@ export async function tunnel(socketPath: string, target: string): Promise<Socket
 }
 
 /** A TLS connection through a tunnel. */
-export async function tlsThrough(
-  socketPath: string,
-  target: string,
+export const tlsThrough = async (socketPath: string, target: string, options: ConnectionOptions) =>
+  tlsOver(await tunnel(socketPath, target), options)
+
+/** A TLS connection over an open tunnel. */
+export async function tlsOver(
+  tunnelled: Socket,
   { servername, ...options }: ConnectionOptions,
 ): Promise<TLSSocket> {
   const socket = tlsConnect({
-    socket: await tunnel(socketPath, target),
+    socket: tunnelled,
     ...(servername !== undefined && { servername }),
     ca: authority.certificate,
     ...options,

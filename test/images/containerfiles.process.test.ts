@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { POD_HOMES, POD_USERS } from '../../contracts/pod.ts'
 import { imageConfig, instructionsOf } from '../../devcluster/images/containerfile.ts'
 import type { ImageSpec, LayerEntry } from '../../devcluster/images/image-spec.ts'
-import { apiImage, podImages } from '../../devcluster/images/pod-images.ts'
+import { apiImage, egressProxyImage, podImages } from '../../devcluster/images/pod-images.ts'
 import { stageImage } from '../../images/stage.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
@@ -14,6 +14,7 @@ const CONTAINERS = [
   { name: 'agent-host', user: POD_USERS.agentHost, home: POD_HOMES.agentHost },
   { name: 'toolbox', user: POD_USERS.toolbox, home: POD_HOMES.toolbox },
   { name: 'api', user: POD_USERS.agentHost, home: '/home/api' },
+  { name: 'egress-proxy', user: POD_USERS.agentHost, home: '/home/egress-proxy' },
 ] as const
 
 let folder: string
@@ -25,7 +26,11 @@ const noTools = () => ({ shell: [], languages: [] })
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'containerfiles-'))
   const node = process.execPath
-  images = [...(await podImages(folder, node, noTools)), await apiImage(folder, node)]
+  images = [
+    ...(await podImages(folder, node, noTools)),
+    await apiImage(folder, node),
+    await egressProxyImage(folder, node),
+  ]
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 

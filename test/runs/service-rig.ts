@@ -46,7 +46,7 @@ export async function startService(
   const store = await open(config.store)
   const { keys } = await composeKeys(config)
   const hostEntry = await bundledHost()
-  const service = await composeRunService(config, { store, log: silentLog, hostEntry }, keys)
+  const { service } = await composeRunService(config, { store, log: silentLog, hostEntry }, keys)
   await service.hold()
   await service.start()
   let isOpen = true

@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream'
-import type { RunnerToHost } from '../../../contracts/runner.ts'
+import { EGRESS_ID, type RunnerToHost } from '../../../contracts/runner.ts'
 import { deadline } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import { execCall } from './exec-call.ts'
@@ -50,6 +50,7 @@ function linkOver(connection: HostConnection, hello: Hello): RunnerLink {
     tarOut: (signal) => streamCall(connection, { type: 'tar-out' }, signal),
     manifest: (signal) => streamCall(connection, { type: 'manifest' }, signal),
     pack: (contents, signal) => streamCall(connection, { type: 'pack', contents }, signal),
+    giveEgress: (access) => connection.send({ type: 'egress', id: EGRESS_ID, access }),
     close: async () => connection.giveUp('closed by AgentHost'),
   }
 }

@@ -33,6 +33,8 @@ export function pairRunners(links: readonly RunnerLink[]): RunnerLink {
     open: async (root, folder) => {
       await Promise.all([offline.open(root, folder), online.open(root, folder)])
     },
+    // Only the runner with network has a relay.
+    giveEgress: (access) => online.giveEgress(access),
     exec: (request, io) => (request.network ? online : offline).exec(request, io),
     file: offline.file,
     tarIn: offline.tarIn,

@@ -1,3 +1,4 @@
+import type { EgressAccess } from '../../../contracts/egress-control.ts'
 import type { HeldEntries } from '../../../contracts/events.ts'
 import type { FileError } from '../../../contracts/files.ts'
 import type { RunnerRole, RunnerWarning } from '../../../contracts/runner.ts'
@@ -20,6 +21,8 @@ export interface RunnerLink extends Toolbox {
   manifest(signal?: AbortSignal): AsyncGenerator<Uint8Array>
   /** Reads contents of files in the last manifest, one after the other. */
   pack(contents: readonly string[], signal?: AbortSignal): AsyncGenerator<Uint8Array>
+  /** Gives commands their access to the egress proxy. Later commands have it. */
+  giveEgress(access: EgressAccess): Promise<void>
   /** Resolves with the reason when the connection has ended. */
   readonly closed: Promise<string>
   close(): Promise<void>

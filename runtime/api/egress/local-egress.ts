@@ -3,6 +3,7 @@ import type { EgressDenied, EgressGeneration } from '../../../contracts/egress.t
 import type { SandboxKind } from '../../../contracts/names.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import type { Log } from '../../kit/log.ts'
+import type { BoundSandbox } from '../../sandboxes/provider.ts'
 import type { Store } from '../../store/store.ts'
 import { patiently } from '../runs/drive/patient-store.ts'
 import { withAuthorities } from './authorities.ts'
@@ -10,6 +11,7 @@ import { EgressProcess } from './egress-process.ts'
 import type { NetworkRules } from './network-rules.ts'
 import type { ReportWriter } from './report-writer.ts'
 import { type EgressTrust, writeTrustBundle } from './trust.ts'
+import type { SandboxEgress, SandboxNetwork, ServedRun } from './with-egress.ts'
 
 export interface LocalEgressOptions {
   readonly store: Pick<Store, 'readRun'>
@@ -43,7 +45,7 @@ const UNAVAILABLE: EgressDenied = {
 }
 
 /** The destinations of the sandboxes of this machine, and the process that enforces them. */
-export class LocalEgress {
+export class LocalEgress implements SandboxEgress {
   readonly #options: LocalEgressOptions
   readonly #process: EgressProcess
   readonly #open = new Map<string, EgressGeneration>()
@@ -62,6 +64,15 @@ export class LocalEgress {
     })
     this.#renewal = setInterval(() => void this.#renew(), RENEWAL_MS)
     this.#renewal.unref()
+  }
+
+  async connect(
+    { egressSocket: socketPath }: Pick<BoundSandbox, 'egressSocket'>,
+    { runId, generation, kind, signal }: ServedRun,
+  ): Promise<SandboxNetwork | undefined> {
+    if (socketPath === undefined) return undefined
+    const loosened = await this.open({ runId, generation, kind, socketPath, signal })
+    return { loosened, close: () => this.close({ runId, generation }) }
   }
 
   /** Opens the network of a sandbox if the settings of its run allow it. Returns the hosts whose limits the proxy cannot enforce. */

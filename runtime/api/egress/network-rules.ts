@@ -25,7 +25,7 @@ export function createNetworkRules(policy: EgressPolicy): NetworkRules {
   const destinations = { agent: ofClass('agent'), command: ofClass('command') }
   const withoutLimits = { agent: loosened('agent'), command: loosened('command') }
   return {
-    destinationsOf: ({ settings }, kind) => (settings.network_enabled ? [...destinations[kind]] : undefined),
+    destinationsOf: ({ settings }, kind) => (settings.network_enabled ? destinations[kind] : undefined),
     loosenedFor: (kind) => withoutLimits[kind],
   }
 }

@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import type { EgressDenied, EgressReport } from '../../../contracts/egress.ts'
+import type { EgressReportBatch } from '../../../contracts/egress-control.ts'
 import type { RunEvent } from '../../../contracts/events.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
+import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
-import type { RunRow, Store } from '../../store/store.ts'
+import type { RunRow, Store, Transaction } from '../../store/store.ts'
 import type { AuditTrail } from '../runs/audit-trail.ts'
 
 type Report = Exclude<EgressReport, { type: 'applied' }>
@@ -41,15 +43,35 @@ export class ReportWriter {
     return this.#writing
   }
 
-  async #write(runId: string, report: ReportOfRun): Promise<void> {
+  /**
+   * Stores the reports of a replica in their order. Reports that it has sent before are dropped. Throws if one could not be
+   * stored; the replica then sends it and all later ones again.
+   */
+  async accept({ proxy, first, reports }: EgressReportBatch): Promise<void> {
+    for (const [index, { runId, ...report }] of reports.entries()) {
+      const number = first + index
+      const write = async (tx: Transaction) => {
+        if (await tx.acceptReport(proxy, number)) await this.#append(tx, runId, report)
+      }
+      await this.#options.store.transaction(write).catch((error: unknown) => {
+        // Sent again, it would only keep the reports of all other runs waiting.
+        if (!(error instanceof SandboxError) || error.code !== 'store_damaged') throw error
+        this.#options.log.error('a report of the egress proxy was lost', { runId, error })
+      })
+    }
+  }
+
+  #write(runId: string, report: ReportOfRun): Promise<void> {
+    return this.#options.store.transaction((tx) => this.#append(tx, runId, report))
+  }
+
+  async #append(tx: Transaction, runId: string, report: ReportOfRun): Promise<void> {
+    const run = await tx.readRun(runId)
+    if (!run || run.endedAt !== undefined) return
     const event = this.#eventOf(report)
-    await this.#options.store.transaction(async (tx) => {
-      const run = await tx.readRun(runId)
-      if (!run || run.endedAt !== undefined) return
-      await tx.appendEvents(runId, [{ event }])
-      if (event.type === 'egress.denied')
-        await this.#options.audit.append(tx, runId, [this.#record(run, event.data)])
-    })
+    await tx.appendEvents(runId, [{ event }])
+    if (event.type === 'egress.denied')
+      await this.#options.audit.append(tx, runId, [this.#record(run, event.data)])
   }
 
   #eventOf({ type, data }: ReportOfRun): Extract<RunEvent, { type: `egress.${string}` }> {

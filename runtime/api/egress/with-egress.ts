@@ -1,15 +1,46 @@
-import type { BoundSandbox, ClaimRequest, SandboxProvider, SandboxWarning } from '../../sandboxes/provider.ts'
-import type { LocalEgress } from './local-egress.ts'
+import type { AgentHostClient } from '../../agent-host-client/client.ts'
+import type {
+  BoundSandbox,
+  ClaimRequest,
+  SandboxProvider,
+  SandboxWarning,
+  SharedSandboxes,
+} from '../../sandboxes/provider.ts'
+
+/** The egress proxy of this machine, or of the cluster. */
+export interface SandboxEgress {
+  /** Prepares the network of a sandbox. Undefined if the sandbox has no way to the proxy. */
+  connect(sandbox: BoundSandbox, served: ServedRun): Promise<SandboxNetwork | undefined>
+  stop(): Promise<void>
+}
+
+export type ServedRun = Pick<ClaimRequest, 'runId' | 'generation' | 'kind' | 'signal'>
+
+export interface SandboxNetwork {
+  /** Hosts whose limits the proxy cannot enforce. */
+  readonly loosened: readonly string[]
+  /** Opens the network, once the sandbox is configured. Absent if it is open. */
+  readonly open?: (client: AgentHostClient) => Promise<void>
+  /** Leaves the network to another process. */
+  readonly leave?: () => void
+  /** Closes all connections. Never fails: a sandbox must be released even if its network cannot be closed. */
+  readonly close: () => Promise<void>
+}
 
 /** A provider whose sandboxes reach the network through the egress proxy, from their claim until their release. */
-export function withEgress(provider: SandboxProvider, egress: LocalEgress): SandboxProvider {
+export function withEgress(provider: SandboxProvider, egress: SandboxEgress): SandboxProvider {
+  const { checks, claims, shared, identities } = provider
   return {
     name: provider.name,
     namespace: provider.namespace,
     start: () => provider.start(),
+    ...(checks && { checks: () => checks.call(provider) }),
     draft: (claimName) => provider.draft(claimName),
     claim: async (request) => connected(await provider.claim(request), request, egress),
     collect: (handle) => provider.collect(handle),
+    ...(claims && { claims }),
+    ...(shared && { shared: sharedWith(shared, egress) }),
+    ...(identities && { identities }),
     async close() {
       await provider.close()
       await egress.stop()
@@ -17,34 +48,41 @@ export function withEgress(provider: SandboxProvider, egress: LocalEgress): Sand
   }
 }
 
+const sharedWith = (shared: SharedSandboxes, egress: SandboxEgress): SharedSandboxes => ({
+  attach: async (request) => connected(await shared.attach(request), request, egress),
+  locate: (request) => shared.locate(request),
+})
+
 async function connected(
   sandbox: BoundSandbox,
-  { runId, generation, kind, signal }: ClaimRequest,
-  egress: LocalEgress,
+  served: ServedRun,
+  egress: SandboxEgress,
 ): Promise<BoundSandbox> {
-  const socketPath = sandbox.egressSocket
-  if (socketPath === undefined || !sandbox.isolation.enforcesEgress) return sandbox
-  const close = () => egress.close({ runId, generation })
-  void sandbox.lost.then(close)
-  const opening = egress.open({ runId, generation, kind, socketPath, signal })
-  const hosts = await opening.catch(async (error: unknown) => {
+  if (!sandbox.isolation.enforcesEgress) return sandbox
+  const network = await egress.connect(sandbox, served).catch(async (error: unknown) => {
     await sandbox.release('its way to the network could not be opened')
     throw error
   })
+  if (!network) return sandbox
+  const { open, leave, close, loosened } = network
+  void sandbox.lost.then(close)
   return {
     ...sandbox,
-    warnings: [...sandbox.warnings, ...loosened(hosts, sandbox)],
+    warnings: [...sandbox.warnings, ...warningOf(loosened, sandbox)],
+    ...(open && { openNetwork: open }),
+    detach() {
+      leave?.()
+      sandbox.detach()
+    },
     async release(reason) {
-      try {
-        await sandbox.release(reason)
-      } finally {
-        await close()
-      }
+      // First, so that the proxy reports what it has counted before the run ends.
+      await close()
+      await sandbox.release(reason)
     },
   }
 }
 
-const loosened = (hosts: readonly string[], { isolation }: BoundSandbox): SandboxWarning[] =>
+const warningOf = (hosts: readonly string[], { isolation }: BoundSandbox): SandboxWarning[] =>
   hosts.length === 0
     ? []
     : [

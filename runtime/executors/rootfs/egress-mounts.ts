@@ -72,7 +72,10 @@ export function accessOf(
 }
 
 /** The variables that programs read to find the proxy and the certificates that they trust. */
-const networkEnvironment = (environment: Environment, trust: Trust | undefined): Environment => ({
+export const networkEnvironment = (
+  environment: Environment,
+  trust: Pick<Trust, 'variables' | 'javaTrustStore'> | undefined,
+): Environment => ({
   ...PROXY_ENVIRONMENT,
   ...gitEnvironment(Number(environment['GIT_CONFIG_COUNT'] ?? 0)),
   JAVA_TOOL_OPTIONS: javaOptions(EGRESS_RELAY_PORT, trust?.javaTrustStore),

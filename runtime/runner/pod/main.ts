@@ -21,8 +21,10 @@ import {
 } from '../../system-calls/process-control.ts'
 import { serveRunner } from '../serve.ts'
 import { connectToHost } from './connect.ts'
+import { EgressRelay } from './egress-relay.ts'
 import { NO_LOOPBACK, offlineReason, podIsolation } from './isolation.ts'
 import { proveNetworkOff } from './network-off.ts'
+import { PodNetwork } from './pod-network.ts'
 import { chooseForm, startOffline } from './start-offline.ts'
 
 /**
@@ -62,6 +64,7 @@ export async function runInPod(env: Env, log: Log): Promise<void> {
 }
 
 async function runOnline(env: Env, log: Log, serve: Serve): Promise<void> {
+  const network = await startRelay(env, log)
   const [own, inherited] = [await connectToHost(), await connectToHost()]
   const choice = chooseForm(env.AGENTWEAVER_RUNNER_OFFLINE)
   const offline = startOffline(choice, inherited, env.AGENTWEAVER_RUNNER_WORKSPACE)
@@ -74,9 +77,18 @@ async function runOnline(env: Env, log: Log, serve: Serve): Promise<void> {
   filterCalls({ unixSocketsOnly: false, runners: [process.pid, ...(offline.pid ? [offline.pid] : [])] })
   await serve({
     stream: own,
+    ...present({ network }),
     ownChildren: [offline],
     reason: offlineReason(choice.form, choice.whyFilter),
   })
+}
+
+/** Before any command runs, so that no command can take the relay's port. */
+async function startRelay({ AGENTWEAVER_EGRESS_ADDRESS: address }: Env, log: Log) {
+  if (address === undefined) return undefined
+  const relay = new EgressRelay({ address, log })
+  await relay.listen()
+  return new PodNetwork(relay, POD_HOMES.toolbox)
 }
 
 async function runOffline(env: Env, serve: Serve): Promise<void> {
@@ -115,6 +127,8 @@ function filterCalls(options: {
 
 interface Serving {
   readonly stream: Socket
+  /** The way of commands to the egress proxy. @default they reach what the network policies allow */
+  readonly network?: PodNetwork
   readonly ownChildren: readonly ChildProcess[]
   readonly reason: string
   readonly warnings?: readonly RunnerWarning[]
@@ -128,7 +142,7 @@ interface Runner {
 
 async function serveCommands(
   { env, log, asVictim }: Runner,
-  { stream, ownChildren, reason, warnings }: Serving,
+  { stream, network, ownChildren, reason, warnings }: Serving,
 ): Promise<void> {
   const spawn = createSpawner()
   process.once('SIGTERM', () => stream.destroy())
@@ -137,6 +151,7 @@ async function serveCommands(
   const backend = createPodBackend({
     isolation,
     home: POD_HOMES.toolbox,
+    ...(network && { networkEnvironment: (own) => network.environment(own) }),
     start: (program) => asVictim(() => spawn(program)),
     ownChildren: () => ownChildren.flatMap(({ pid }) => pid ?? []),
     reap,
@@ -151,6 +166,6 @@ async function serveCommands(
     toolRoots: [],
     clearsSetId: false,
     log,
-    ...present({ warnings }),
+    ...present({ warnings, relay: network }),
   })
 }

@@ -158,6 +158,7 @@ function toBoundSandbox(
     ...present({ health: opened?.health }),
     address: { ...hostAt(options, pinned), ...present({ prepared: opened?.prepared }) },
     workingDirectory,
+    podAddresses: pinned.podIps.split(' '),
     lost,
     howLost: (signal) => howLost(options, pinned, signal),
     detach: leave,

@@ -5,6 +5,7 @@ import type {
   BoundSandbox,
   ClaimRequest,
   DeploymentClaims,
+  PodIdentities,
   ProviderCheck,
   SandboxProvider,
   SharedSandboxes,
@@ -55,6 +56,14 @@ export class KubernetesProvider implements SandboxProvider {
   readonly shared: SharedSandboxes = {
     attach: async (request) => attachSandbox(await this.#parts(), request),
     locate: async (request) => locateSandbox(await this.#parts(), request),
+  }
+
+  readonly identities: PodIdentities = {
+    verify: async (token, audience) => {
+      const { keys } = await this.#start()
+      const { sub = '', exp = 0 } = await keys.verify(token, audience)
+      return { subject: sub, expiresAt: new Date(exp * 1000) }
+    },
   }
 
   async collect(handle: unknown): Promise<void> {

@@ -3,7 +3,7 @@ import type pg from 'pg'
 import { API_PORT, METRICS_PORT } from '../../../contracts/ports.ts'
 import type { KubeObject } from '../../../devcluster/client/kube-object.ts'
 import { GATEWAY_LABELS, openTunnel, startRelayPod } from '../../../devcluster/service/gateway-pod.ts'
-import { installService } from '../../../devcluster/service/install-service.ts'
+import { type InstallTarget, installService } from '../../../devcluster/service/install-service.ts'
 import { CONTROL_PLANE, PUBLIC_NAME, SANDBOXES } from '../../../devcluster/service/names.ts'
 import { apiPods, readyApiPods, waitForApi, waitForPools } from '../../../devcluster/service/readiness.ts'
 import { type Client, createClient } from '../../../runtime/client/client.ts'
@@ -43,7 +43,7 @@ export interface DeployedApi {
  * Deploys the committed tree of the local environment on a separate cluster, with its real images, keys and database.
  * Nothing in the tree is specific to tests. Requests come from a pod in the Gateway's place.
  */
-export async function deployApi(): Promise<DeployedApi> {
+export async function deployApi(change?: InstallTarget['change']): Promise<DeployedApi> {
   const undo: Undo = []
   const stop = async () => {
     for (const step of undo.splice(0).reverse()) await step()
@@ -52,7 +52,10 @@ export async function deployApi(): Promise<DeployedApi> {
     const rig = await startGitopsRig({ gvisor: true, cilium: 'instant' })
     undo.push(() => rig.stop())
     const print = (line: string) => process.stderr.write(`${line}\n`)
-    const { apiKey, database } = await installService({ cluster: rig.cluster, client: rig.client }, print)
+    const { apiKey, database } = await installService(
+      { cluster: rig.cluster, client: rig.client, ...(change && { change }) },
+      print,
+    )
     undo.push(() => database.stop())
     return {
       ...(await reach(rig, apiKey, undo)),

@@ -35,7 +35,8 @@ function expectedPorts(all: readonly Opening[], from: EndpointId, to: EndpointId
 
 /** For each opening one port inside and one outside of it, and the ports of other servers in a cluster. */
 const TCP_PORTS = [
-  80, 443, 2999, 3000, 3128, 5432, 6443, 8080, 8087, 8088, 8089, 9000, 9001, 9090, 15012, 15021,
+  80, 443, 853, 2999, 3000, 3128, 5432, 6443, 8080, 8081, 8082, 8083, 8087, 8088, 8089, 9000, 9001, 9090,
+  15012, 15021,
 ]
 const UDP_PORTS = [80, 443, 3000, 8088]
 const PACKETS = [
@@ -47,7 +48,7 @@ const PACKETS = [
 const NOT_PROBED: readonly EndpointId[] = ['other node', 'unknown api server', 'dns']
 /** Other resolvers exist outside the cluster, and a query to one of them can carry any data. */
 const DNS_PORT = 53
-const ADDRESS_PORTS = [DNS_PORT, 80, 443]
+const ADDRESS_PORTS = [DNS_PORT, 80, 443, 853]
 const API_SERVICE = '10.96.0.1'
 const INTERNET = '203.0.113.250'
 const METADATA = '169.254.169.254'

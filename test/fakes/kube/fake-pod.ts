@@ -18,6 +18,7 @@ const ANSWERED: readonly string[] = [
   AGENT_HOST_ROUTES.configure,
   AGENT_HOST_ROUTES.events,
   AGENT_HOST_ROUTES.decisions,
+  AGENT_HOST_ROUTES.egress,
 ]
 const HEALTH = {
   state: 'ready',

@@ -30,7 +30,17 @@ export async function attachmentOf(
   if (claim?.state !== 'bound' || !uid || !sandbox || !pod)
     throw new SandboxError('sandbox_lost', 'the run has no sandbox any more')
   const uids = { claim: uid, sandbox, pod }
-  return { claim, claimName: claim.name, kind: run.kind, handle: claim.handle, uids, signal }
+  const { id: runId, generation } = run
+  return {
+    claim,
+    claimName: claim.name,
+    runId,
+    generation,
+    kind: run.kind,
+    handle: claim.handle,
+    uids,
+    signal,
+  }
 }
 
 /** Takes over the sandbox of a run that another process drove. */
@@ -42,7 +52,9 @@ export async function attach(
   const signal = withTimeout(ATTACH_TIMEOUT_MS, interrupted)
   const { claim, ...attachment } = await attachmentOf(deps, run, signal)
   const sandbox = await deps.shared.attach(attachment)
-  return { sandbox, claim, generation: run.generation, client: clientFor(deps, run, sandbox) }
+  const client = clientFor(deps, run, sandbox)
+  await sandbox.openNetwork?.(client)
+  return { sandbox, claim, generation: run.generation, client }
 }
 
 /** Cleans up the claim of the run's current generation, in any state. */

@@ -118,7 +118,11 @@ async function prepareSandbox(
       // An error of the configuration takes precedence over other errors of the sandbox.
       describing?.catch(() => undefined)
       await configuring
-      const [selected] = await Promise.all([describing, putWorkspace(deps, run, { client, signal: alive })])
+      const [selected] = await Promise.all([
+        describing,
+        putWorkspace(deps, run, { client, signal: alive }),
+        sandbox.openNetwork?.(client),
+      ])
       // A connection takes its next request one turn after its answer; before that, two more would be opened.
       await nextTurn()
       const resumes = turn?.state === 'sent' && isContinued(run, turn)

@@ -36,6 +36,8 @@ export type PinnedIdentity = {
   readonly podName: string
   readonly podUid: string
   readonly podIp: string
+  /** All addresses of the pod, separated by a space. */
+  readonly podIps: string
   readonly serviceAccount: string
 }
 
@@ -66,6 +68,7 @@ export function foreseeChain(expected: Expected, { sandbox, pod }: Omit<Links, '
     podName: pod.metadata.name,
     podUid: pod.metadata.uid,
     podIp,
+    podIps: (pod.status?.podIPs ?? []).map(({ ip }) => ip).join(' '),
     serviceAccount: expected.serviceAccount,
   }
 }

@@ -1,0 +1,93 @@
+import * as z from 'zod'
+import {
+  EgressCaller,
+  EgressDestination,
+  EgressGeneration,
+  EgressPod,
+  EgressReport,
+  EgressState,
+} from './egress.ts'
+
+/** The token with which a process of a sandbox identifies itself to the egress proxy. A JWT, signed with the ticket key. */
+export const EGRESS_TOKEN = {
+  audience: 'agentweaver-egress',
+  algorithm: 'EdDSA',
+  lifetimeSeconds: 900,
+  /** The clocks of two nodes may differ. */
+  leewaySeconds: 60,
+} as const
+
+/** `sub` is the run. The token names no destination: the newest state decides. */
+export const EgressTokenClaims = z.object({
+  sub: z.string().min(1).max(128),
+  iat: z.int(),
+  exp: z.int(),
+  generation: z.int().nonnegative(),
+  caller: EgressCaller,
+  pod: EgressPod,
+})
+export type EgressTokenClaims = z.infer<typeof EgressTokenClaims>
+
+/** Longer than any token that the API signs. */
+export const EgressToken = z
+  .string()
+  .max(4096)
+  .regex(/^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/, 'must be a JWT')
+
+/** Body of `PUT /egress` of AgentHost. */
+export const EgressAccess = z.strictObject({
+  /** The token of commands. The relay has it, and no command sees it. */
+  commandsToken: EgressToken,
+  /** Certificates in PEM that commands trust. Absent if the proxy terminates no TLS of this sandbox. */
+  caBundle: z.string().max(900_000).optional(),
+})
+export type EgressAccess = z.infer<typeof EgressAccess>
+
+export const EGRESS_LEASE = {
+  /** Each message of the control stream is a lease. A proxy without one opens no connection. */
+  ms: 60_000,
+  /** How long connections survive the end of the lease. */
+  graceMs: 60_000,
+  /** How often the API repeats its message if nothing changes. */
+  renewMs: 10_000,
+} as const
+
+const Digest = z.string().regex(/^[0-9a-f]{64}$/)
+
+/** A public key that verifies tokens of sandboxes. */
+const EgressKey = z.object({
+  kty: z.literal('OKP'),
+  crv: z.literal('Ed25519'),
+  x: z.string().max(64),
+  kid: z.string().max(128),
+  alg: z.literal('EdDSA'),
+  use: z.literal('sig'),
+})
+
+/** One line of the control stream: a whole state. */
+export const EgressControlMessage = EgressState.omit({ generations: true }).extend({
+  /** A generation names its destinations by their digest. */
+  generations: z
+    .array(EgressGeneration.omit({ destinations: true, socketPath: true }).extend({ policy: Digest }))
+    .max(4096),
+  /** Destinations that this stream has not sent yet, by digest. */
+  policies: z.record(Digest, z.array(EgressDestination).max(512)),
+  keys: z.array(EgressKey).min(1).max(8),
+})
+export type EgressControlMessage = z.infer<typeof EgressControlMessage>
+
+/** Longer than any message that the API sends. */
+export const MAX_CONTROL_MESSAGE_BYTES = 33_554_432
+
+/** Body of `POST /internal/egress/events`. */
+export const EgressReportBatch = z.strictObject({
+  /** Identifies one process of the proxy. */
+  proxy: z.guid(),
+  /** Number of the first report. Numbers start at 1. A batch is sent again until it is accepted, so the API drops repeats. */
+  first: z.int().positive(),
+  reports: z
+    .array(z.discriminatedUnion('type', [EgressReport.options[1], EgressReport.options[2]]))
+    .min(1)
+    .max(256),
+})
+export type EgressReportBatch = z.infer<typeof EgressReportBatch>

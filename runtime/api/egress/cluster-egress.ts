@@ -1,0 +1,182 @@
+import type { EgressDenied, EgressPod } from '../../../contracts/egress.ts'
+import { EGRESS_TOKEN } from '../../../contracts/egress-control.ts'
+import type { AgentHostClient } from '../../agent-host-client/client.ts'
+import { bestEffort } from '../../kit/best-effort.ts'
+import { messageOf } from '../../kit/errors.ts'
+import type { Log } from '../../kit/log.ts'
+import type { BoundSandbox } from '../../sandboxes/provider.ts'
+import type { OpenNetwork } from '../../store/egress.ts'
+import type { Store } from '../../store/store.ts'
+import type { DeploymentKeys } from '../keys/deployment-keys.ts'
+import { patiently } from '../runs/drive/patient-store.ts'
+import { repeat } from '../runs/repeat.ts'
+import type { NetworkRules } from './network-rules.ts'
+import type { ReportWriter } from './report-writer.ts'
+import { signEgressToken } from './sign-token.ts'
+import type { EgressTrust } from './trust.ts'
+import type { SandboxEgress, SandboxNetwork, ServedRun } from './with-egress.ts'
+
+export interface ClusterEgressOptions {
+  readonly store: Pick<Store, 'readRun' | 'openNetwork' | 'closeNetwork' | 'countProxies'>
+  readonly rules: NetworkRules
+  readonly trust: Pick<EgressTrust, 'bundle'>
+  readonly keys: Pick<DeploymentKeys, 'ticketKey'>
+  readonly writer: Pick<ReportWriter, 'write' | 'settled'>
+  /** Called when the state of the proxies has changed. */
+  readonly onChange: () => void
+  readonly clock: () => Date
+  readonly log: Log
+  /** @default 2 s */
+  readonly watchEveryMs?: number
+}
+
+/** Two renewals may fail before the token of a sandbox ends. */
+const RENEW_MS = (EGRESS_TOKEN.lifetimeSeconds * 1000) / 3
+const RETRY_MS = 10_000
+const SEND_MS = 10_000
+const WATCH_MS = 2_000
+/** A replica is noted with each message of its control stream. */
+const PROXY_SEEN_MS = 30_000
+/** A replica that changes from one API process to another is away for a moment. */
+const ROUNDS_WITHOUT_PROXY = 2
+
+const UNAVAILABLE: EgressDenied = {
+  host: 'all hosts',
+  port: 0,
+  rule: 'proxy-unavailable',
+  reason: 'no replica of the egress proxy is connected to the service',
+  remedy: 'The operator must look at the pods of the egress proxy. Repeat the command when one is ready.',
+  count: 1,
+}
+
+interface Network extends OpenNetwork {
+  /** Whether the proxy terminates TLS of this sandbox. */
+  readonly isTerminated: boolean
+}
+
+interface Open {
+  readonly runId: string
+  readonly generation: number
+  readonly renewing: NodeJS.Timeout | undefined
+  isTold: boolean
+}
+
+/** The networks of the sandboxes that this process drives, in a cluster. The proxies get their state from the store. */
+export class ClusterEgress implements SandboxEgress {
+  readonly #options: ClusterEgressOptions
+  readonly #open = new Map<string, Open>()
+  readonly #watch: { stop(): Promise<void> }
+  #roundsWithoutProxy = 0
+
+  constructor(options: ClusterEgressOptions) {
+    this.#options = options
+    this.#watch = repeat(() => this.#look(), options.watchEveryMs ?? WATCH_MS)
+  }
+
+  async connect(
+    { uids, podAddresses }: Pick<BoundSandbox, 'uids' | 'podAddresses'>,
+    served: ServedRun,
+  ): Promise<SandboxNetwork | undefined> {
+    const { store, rules } = this.#options
+    if (!podAddresses) return undefined
+    const log = this.#options.log.child({ runId: served.runId })
+    const run = await patiently(() => store.readRun(served.runId), { signal: served.signal, log })
+    const destinations = run && rules.destinationsOf(run, served.kind)
+    if (!destinations) return undefined
+    const pod: EgressPod = { uid: uids.pod, addresses: [...podAddresses] }
+    const isTerminated = destinations.some(({ authority }) => authority !== undefined)
+    const network = { ...keyPart(served), kind: served.kind, pod, isTerminated }
+    return {
+      loosened: rules.loosenedFor(served.kind),
+      open: (client) => this.#openFor(client, network),
+      leave: () => this.#leave(served),
+      close: () => this.#close(served),
+    }
+  }
+
+  async stop(): Promise<void> {
+    await this.#watch.stop()
+    for (const open of [...this.#open.values()]) this.#leave(open)
+  }
+
+  /** Never fails: a run without a network can still work, and its commands are told. */
+  async #openFor(client: AgentHostClient, network: Network): Promise<void> {
+    const { store, log, onChange } = this.#options
+    const { isTerminated: _isTerminated, ...row } = network
+    let ms = RENEW_MS
+    await bestEffort(log, 'open the network of a sandbox', async () => {
+      await store.openNetwork(row)
+      onChange()
+    })
+    try {
+      await this.#give(client, network)
+    } catch (error) {
+      log.warn('a sandbox could not be given its network token', {
+        runId: row.runId,
+        error: messageOf(error),
+      })
+      ms = RETRY_MS
+    }
+    this.#renewLater(client, network, ms)
+  }
+
+  async #give(client: AgentHostClient, { isTerminated, pod, ...network }: Network): Promise<void> {
+    const { keys, clock, trust } = this.#options
+    const { runId, generation } = network
+    const token = { runId, generation, caller: 'commands', pod, now: clock() } as const
+    const commandsToken = await signEgressToken(keys.ticketKey, token)
+    const access = { commandsToken, ...(isTerminated && { caBundle: trust.bundle }) }
+    await client.giveEgress(access, AbortSignal.timeout(SEND_MS))
+  }
+
+  #renewLater(client: AgentHostClient, network: Network, ms: number): void {
+    const { runId, generation } = network
+    const key = keyOf(network)
+    const renew = async () => {
+      let nextMs = RENEW_MS
+      try {
+        await this.#give(client, network)
+      } catch (error) {
+        nextMs = RETRY_MS
+        const about = { runId, error: messageOf(error) }
+        this.#options.log.warn('the network token of a sandbox could not be renewed', about)
+      }
+      if (this.#open.has(key)) this.#renewLater(client, network, nextMs)
+    }
+    const renewing = setTimeout(() => void renew(), ms)
+    renewing.unref()
+    this.#open.set(key, { runId, generation, renewing, isTold: this.#open.get(key)?.isTold ?? false })
+  }
+
+  #leave(served: Pick<ServedRun, 'runId' | 'generation'>): void {
+    clearTimeout(this.#open.get(keyOf(served))?.renewing)
+    this.#open.delete(keyOf(served))
+  }
+
+  async #close(served: ServedRun): Promise<void> {
+    const { store, log, onChange, writer } = this.#options
+    this.#leave(served)
+    await bestEffort(log, 'close the network of a sandbox', () => store.closeNetwork(keyPart(served)))
+    onChange()
+    await writer.settled()
+  }
+
+  /** Reports an outage once to each of the runs. */
+  async #look(): Promise<void> {
+    const { store, log, writer } = this.#options
+    if (this.#open.size === 0) return
+    await bestEffort(log, 'look for replicas of the egress proxy', async () => {
+      const count = await store.countProxies(PROXY_SEEN_MS)
+      this.#roundsWithoutProxy = count > 0 ? 0 : this.#roundsWithoutProxy + 1
+    })
+    const isOut = this.#roundsWithoutProxy >= ROUNDS_WITHOUT_PROXY
+    for (const open of this.#open.values()) {
+      if (isOut && !open.isTold)
+        writer.write(open.runId, { type: 'denied', generation: open.generation, data: UNAVAILABLE })
+      if (isOut || this.#roundsWithoutProxy === 0) open.isTold = isOut
+    }
+  }
+}
+
+const keyPart = ({ runId, generation }: ServedRun) => ({ runId, generation })
+const keyOf = ({ runId, generation }: Pick<ServedRun, 'runId' | 'generation'>) => `${runId} ${generation}`

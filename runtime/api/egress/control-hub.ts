@@ -1,0 +1,90 @@
+import type { EgressState } from '../../../contracts/egress.ts'
+import { EGRESS_LEASE } from '../../../contracts/egress-control.ts'
+import type { IntermediateAuthorities } from '../../egress-ca/intermediate.ts'
+import { messageOf } from '../../kit/errors.ts'
+import type { Log } from '../../kit/log.ts'
+import type { Store } from '../../store/store.ts'
+import { withAuthorities } from './authorities.ts'
+import { generationsOf } from './control-state.ts'
+import type { NetworkRules } from './network-rules.ts'
+
+export interface ControlHubOptions {
+  readonly store: Pick<Store, 'listNetworks'>
+  readonly rules: NetworkRules
+  readonly authorities: IntermediateAuthorities
+  readonly log: Log
+  /** @default 300 ms */
+  readonly pollMs?: number
+}
+
+type Listener = (state: EgressState) => void
+
+/** The end of a run must reach every replica of the proxy within a second, whichever process has ended the run. */
+const POLL_MS = 300
+
+/**
+ * Reads the state of the proxies from the store while a replica is connected, and passes it on when it has changed or the
+ * leases must be renewed. A state that cannot be read renews no lease.
+ */
+export class ControlHub {
+  readonly #options: ControlHubOptions
+  readonly #listeners = new Set<Listener>()
+  #revision = 0
+  #last = ''
+  #sentAt = Number.NEGATIVE_INFINITY
+  #timer: NodeJS.Timeout | undefined
+  #isReading = false
+  #isAskedAgain = false
+
+  constructor(options: ControlHubOptions) {
+    this.#options = options
+  }
+
+  /** Calls back with each state, beginning with the current one. The return value unsubscribes. */
+  subscribe(listener: Listener): () => void {
+    this.#listeners.add(listener)
+    // The new listener gets a state even if it is the same as before.
+    this.#last = ''
+    this.changed()
+    return () => {
+      this.#listeners.delete(listener)
+      if (this.#listeners.size === 0) clearTimeout(this.#timer)
+    }
+  }
+
+  /** Reads the state now. */
+  changed(): void {
+    if (this.#listeners.size === 0) return
+    if (this.#isReading) {
+      this.#isAskedAgain = true
+      return
+    }
+    clearTimeout(this.#timer)
+    this.#isReading = true
+    void this.#read().finally(() => {
+      this.#isReading = false
+      const isAskedAgain = this.#isAskedAgain
+      this.#isAskedAgain = false
+      if (isAskedAgain) this.changed()
+      else if (this.#listeners.size > 0)
+        this.#timer = setTimeout(() => this.changed(), this.#options.pollMs ?? POLL_MS)
+    })
+  }
+
+  async #read(): Promise<void> {
+    const { store, rules, authorities, log } = this.#options
+    try {
+      const generations = generationsOf(await store.listNetworks(), rules)
+      const state = withAuthorities({ revision: this.#revision + 1, generations }, authorities)
+      const text = JSON.stringify({ ...state, revision: 0 })
+      const isDue = performance.now() - this.#sentAt >= EGRESS_LEASE.renewMs
+      if (text === this.#last && !isDue) return
+      this.#last = text
+      this.#sentAt = performance.now()
+      this.#revision += 1
+      for (const listener of [...this.#listeners]) listener(state)
+    } catch (error) {
+      log.error('the state of the egress proxies could not be read', { error: messageOf(error) })
+    }
+  }
+}

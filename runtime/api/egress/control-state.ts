@@ -1,0 +1,48 @@
+import { createHash } from 'node:crypto'
+import type { EgressDestination, EgressGeneration, EgressState } from '../../../contracts/egress.ts'
+import type { EgressControlMessage } from '../../../contracts/egress-control.ts'
+import { canonicalJson } from '../../kit/canonical-json.ts'
+import type { LiveNetwork } from '../../store/egress.ts'
+import type { NetworkRules } from './network-rules.ts'
+
+type Rules = Pick<NetworkRules, 'destinationsOf'>
+
+/** What the proxies allow: the open networks of the store, under the rules of this process. */
+export const generationsOf = (networks: readonly LiveNetwork[], rules: Rules): EgressGeneration[] =>
+  networks.flatMap((network): EgressGeneration[] => {
+    const { runId, generation, kind, pod } = network
+    const destinations = rules.destinationsOf(network, kind)
+    return destinations ? [{ runId, generation, phase: 'work', pod, destinations }] : []
+  })
+
+/** Writes the messages of one stream. Each list of destinations is sent once per stream, while a generation names it. */
+export class MessageWriter {
+  readonly #digests = new WeakMap<EgressDestination[], string>()
+  #sent = new Set<string>()
+
+  write({ generations, ...state }: EgressState, keys: EgressControlMessage['keys']): string {
+    const policies: EgressControlMessage['policies'] = {}
+    const named = new Set<string>()
+    const message: EgressControlMessage = {
+      ...state,
+      generations: generations.map(({ destinations, socketPath: _path, ...generation }) => {
+        const policy = this.#digestOf(destinations)
+        named.add(policy)
+        if (!this.#sent.has(policy)) policies[policy] = destinations
+        return { ...generation, policy }
+      }),
+      policies,
+      keys,
+    }
+    this.#sent = named
+    return `${JSON.stringify(message)}\n`
+  }
+
+  #digestOf(destinations: EgressDestination[]): string {
+    const known = this.#digests.get(destinations)
+    if (known !== undefined) return known
+    const digest = createHash('sha256').update(canonicalJson(destinations)).digest('hex')
+    this.#digests.set(destinations, digest)
+    return digest
+  }
+}

@@ -1,0 +1,24 @@
+/** Both schemes carry the same token. Clients that take a proxy from a URL can send only Basic. */
+const HEADER = /^proxy-authorization[ \t]*:(.*)$/i
+const BEARER = /^bearer +([A-Za-z0-9._-]{1,4096})$/i
+const BASIC = /^basic +([A-Za-z0-9+/]{1,8192}={0,2})$/i
+/** `user:password`, with the token as the password. */
+const PASSWORD = /^[^:]*:([A-Za-z0-9._-]{1,4096})$/
+
+const HEAD_END = '\r\n\r\n'
+
+/** The header of the first request of a connection, or undefined if it is not complete. */
+export function headOf(bytes: Buffer): string | undefined {
+  const end = bytes.indexOf(HEAD_END)
+  return end < 0 ? undefined : bytes.toString('latin1', 0, end)
+}
+
+/** The token in the header of a request. Undefined if there is none, or more than one header for it. */
+export function tokenOf(head: string): string | undefined {
+  const values = head.split('\r\n').flatMap((line) => HEADER.exec(line)?.[1]?.trim() ?? [])
+  const [value = ''] = values
+  if (values.length !== 1) return undefined
+  const basic = BASIC.exec(value)?.[1]
+  if (basic === undefined) return BEARER.exec(value)?.[1]
+  return PASSWORD.exec(Buffer.from(basic, 'base64').toString('latin1'))?.[1]
+}

@@ -1,0 +1,25 @@
+import type { Kysely } from 'kysely'
+import type { Tables } from './schema.ts'
+
+async function createEgress(db: Kysely<Tables>): Promise<void> {
+  await db.schema
+    .createTable('egress_networks')
+    .addColumn('run_id', 'text', (c) => c.notNull().references('runs.id'))
+    .addColumn('generation', 'integer', (c) => c.notNull())
+    .addColumn('kind', 'text', (c) => c.notNull())
+    .addColumn('pod_json', 'text', (c) => c.notNull())
+    .addPrimaryKeyConstraint('egress_networks_key', ['run_id', 'generation'])
+    .execute()
+  await db.schema
+    .createTable('egress_proxies')
+    .addColumn('id', 'text', (c) => c.primaryKey())
+    .addColumn('last_report', 'bigint', (c) => c.notNull())
+    .addColumn('seen_ms', 'bigint', (c) => c.notNull())
+    .addColumn('changed_ms', 'bigint', (c) => c.notNull())
+    .execute()
+}
+
+export const EGRESS_MIGRATION = {
+  name: 'networks of sandboxes and replicas of the egress proxy',
+  up: createEgress,
+}

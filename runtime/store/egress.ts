@@ -1,0 +1,31 @@
+import type * as z from 'zod'
+import type { EgressPod } from '../../contracts/egress.ts'
+import type { SandboxKind } from '../../contracts/names.ts'
+import type { RunSettings } from './columns.ts'
+
+/** A sandbox whose commands have network access through the egress proxy of the cluster. */
+export interface OpenNetwork {
+  readonly runId: string
+  readonly generation: number
+  readonly kind: SandboxKind
+  readonly pod: EgressPod
+}
+
+/** With the settings of its run. */
+export type LiveNetwork = OpenNetwork & { readonly settings: z.infer<typeof RunSettings> }
+
+export interface EgressReads {
+  /** The open networks of runs that neither have ended nor are to end. */
+  listNetworks(): Promise<LiveNetwork[]>
+  /** Replicas of the proxy that followed the control stream of any process within the last `ms`. */
+  countProxies(ms: number): Promise<number>
+  openNetwork(network: OpenNetwork): Promise<void>
+  closeNetwork(key: Pick<OpenNetwork, 'runId' | 'generation'>): Promise<void>
+  /** Records that a replica follows a control stream, or that its stream has ended. */
+  noteProxy(proxy: string, isConnected: boolean): Promise<void>
+}
+
+export interface EgressTransaction {
+  /** Records the number of a report. Returns false if a report with this or a later number of the replica was recorded before. */
+  acceptReport(proxy: string, number: number): Promise<boolean>
+}

@@ -1,0 +1,153 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import type { Environment } from '../../charts-src/environment/schema.ts'
+import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
+import { whyNoNodes } from '../../devcluster/host/privileges.ts'
+import { waitUntil } from '../../devcluster/host/wait-until.ts'
+import { isReady } from '../../devcluster/service/readiness.ts'
+import { type DeployedApi, deployApi } from './helpers/deployed-api.ts'
+
+const noNodes = whyNoNodes()
+const NAMESPACE = 'agentweaver-egress'
+const DEPLOY_MS = 600_000
+const READY_MS = 240_000
+const TEST_MS = 420_000
+const PROXY = '10.96.0.128'
+
+/** The committed environment with the egress proxy and a ceiling that permits network access. */
+const withProxy = (environment: Environment): Environment => ({
+  ...environment,
+  egress: { mode: 'proxy', proxyAddress: PROXY },
+  ceiling: { network_enabled: true },
+  sizes: {
+    ...environment.sizes,
+    egressProxy: {
+      replicas: 2,
+      maxReplicas: 2,
+      cpuTargetPercent: 70,
+      container: { cpuMillis: 20, maxCpuMillis: 500, memoryMib: 192, ephemeralMib: 64 },
+    },
+  },
+})
+
+/** Asks the relay of the sandbox for a tunnel and prints the first line and the reason, or the error. */
+const connectTo = (target: string) =>
+  `node -e '
+    const { hostname, port } = new URL(process.env.HTTPS_PROXY ?? "http://127.0.0.1:3128")
+    const asked = require("node:http").request({ host: hostname, port, method: "CONNECT", path: "${target}" })
+    const say = ({ statusCode, headers }) => { console.log(statusCode, headers["agentweaver-egress"]); process.exit() }
+    asked.on("connect", say).on("response", say).on("error", ({ code }) => { console.log("error", code); process.exit() }).end()
+  '`
+
+/** Connects without the relay. */
+const direct = (host: string, port: number) =>
+  `node -e 'const s = require("node:net").connect(${port}, "${host}");
+    const end = (what) => { console.log(what); process.exit() };
+    s.setTimeout(4000, () => end("closed")).on("connect", () => end("open")).on("error", () => end("closed"))'`
+
+describe.skipIf(noNodes !== undefined)(
+  `the egress proxy in a cluster${noNodes ? ` (skipped: ${noNodes})` : ''}`,
+  { timeout: TEST_MS },
+  () => {
+    let api: DeployedApi
+    let sandbox: string
+
+    const proxies = async () => {
+      const { items } = await api.rig.client.list({ apiVersion: 'v1', plural: 'pods', namespace: NAMESPACE })
+      return items.filter((pod) => pod.metadata['deletionTimestamp'] === undefined)
+    }
+    const untilReady = (count: number) =>
+      waitUntil(
+        { what: `${count} ready replicas of the proxy`, timeoutMs: READY_MS, everyMs: 500 },
+        async () => {
+          const found = await proxies()
+          return found.length === count && found.every(isReady) ? found : undefined
+        },
+      )
+    const scale = (replicas: number) =>
+      api.rig.kubectl('scale', 'deployment', '--all', '--namespace', NAMESPACE, `--replicas=${replicas}`)
+    async function outputOf(command: string): Promise<string> {
+      let output = ''
+      const request = { command, network: true, timeoutMs: 60_000 }
+      for await (const { event } of api.service.runCommand(sandbox, request)) {
+        if (event.type === 'command.output') output += event.data.chunk
+        if (event.type === 'command.exited') break
+      }
+      return output.trim()
+    }
+    const denied = (host: string): Promise<Extract<RunEvent, { type: 'egress.denied' }>['data']> =>
+      waitUntil({ what: `a report about ${host}`, timeoutMs: 30_000, everyMs: 500 }, async () => {
+        const { items } = await api.service.readEvents(sandbox, { limit: 1000 })
+        const found = (items as RunEnvelope[]).flatMap(({ event }) =>
+          event.type === 'egress.denied' && event.data.host === host ? [event.data] : [],
+        )
+        return found[0]
+      })
+
+    beforeAll(async () => {
+      api = await deployApi(withProxy)
+      await untilReady(2)
+      await api.waitForPools()
+      const { id } = await api.service.createSandbox({
+        workspace: { kind: 'empty' },
+        policy: { network_enabled: true },
+      })
+      sandbox = id
+      await waitUntil({ what: 'a sandbox', timeoutMs: READY_MS, everyMs: 500 }, async () =>
+        (await api.service.readSandbox(id)).state === 'running' ? true : undefined,
+      )
+    }, DEPLOY_MS)
+    afterAll(() => api?.stop())
+    afterEach(async ({ task }) => {
+      if (task.result?.state !== 'fail') return
+      const { output } = await api.rig.kubectl('describe', 'pods', '--namespace', NAMESPACE)
+      const logs = await api.rig.kubectl(
+        ...['logs', '--namespace', NAMESPACE, '--tail', '40', '--prefix'],
+        ...['--selector', 'app.kubernetes.io/component=egress-proxy'],
+      )
+      process.stderr.write(`${await api.why()}\n${output}\n${logs.output}\n`)
+    })
+
+    it('refuses a host that is not listed, in words, and the run reports it', async () => {
+      expect(await outputOf(connectTo('example.com:443'))).toMatch(/^403 .*example\.com/)
+      expect(await denied('example.com')).toMatchObject({ port: 443, rule: 'not-listed' })
+    })
+
+    it('resolves a listed host itself, which the sandbox cannot', async () => {
+      // The resolver of this cluster knows no name of the internet, so the proxy gets as far as its answer.
+      expect(await outputOf(connectTo('registry.npmjs.org:443'))).toMatch(/^50[24] .*registry\.npmjs\.org/)
+      expect(await outputOf('getent hosts registry.npmjs.org || echo unknown')).toContain('unknown')
+    })
+
+    it('is the only address that a sandbox reaches', async () => {
+      const [pod] = await untilReady(2)
+      const ip = String(pod?.['status'].podIP)
+
+      expect(await outputOf(direct(PROXY, 3128))).toBe('open')
+      expect(await outputOf(direct(ip, 8081))).toBe('closed')
+      expect(await outputOf(direct('10.96.0.1', 443))).toBe('closed')
+      expect(await outputOf(direct('169.254.169.254', 80))).toBe('closed')
+    })
+
+    it('gives no way out to a caller without a token', async () => {
+      const asked = `printf 'CONNECT registry.npmjs.org:443 HTTP/1.1\\r\\nHost: registry.npmjs.org:443\\r\\n\\r\\n' | nc -w 5 ${PROXY} 3128 | head -1`
+
+      expect(await outputOf(asked)).toContain(' 407 ')
+    })
+
+    it('leaves nothing open while no replica runs, says why, and works again with the next one', async () => {
+      await scale(0)
+      await waitUntil({ what: 'no replica', timeoutMs: READY_MS, everyMs: 500 }, async () =>
+        (await proxies()).length === 0 ? true : undefined,
+      )
+
+      const without = await outputOf(connectTo('registry.npmjs.org:443'))
+      const beside = await outputOf(direct('203.0.113.10', 443))
+      await scale(2)
+      await untilReady(2)
+
+      expect(without).toMatch(/^50[234] .*proxy/)
+      expect(beside).toBe('closed')
+      expect(await outputOf(connectTo('example.com:443'))).toMatch(/^403 /)
+    })
+  },
+)
