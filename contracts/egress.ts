@@ -8,7 +8,7 @@ export const EGRESS_RELAY_PORT = 3128
 export const EGRESS_SOCKET = { folder: 'egress', name: 'socket' } as const
 
 /** File in that folder with the certificates that commands trust. Absent if the proxy terminates no TLS for them. */
-export const EGRESS_TRUST_FILE = 'ca.pem'
+export const EGRESS_TRUST_FILE = 'ca.crt'
 
 /** Response header of the egress proxy with the sentence that explains a refusal. */
 export const EGRESS_REASON_HEADER = 'agentweaver-egress'

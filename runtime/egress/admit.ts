@@ -80,7 +80,8 @@ async function connect(
   if (!late.ok) return deny(options, asked, late.refusal)
   if (secured.ok) return failed(asked, 'the client left')
   if (!secured.isCertificate) return failed(asked, secured.reason)
-  const remedy = 'A person can check the server, or add its authority to the roots of the service.'
+  const remedy =
+    'A person can check the server, or add its certificate authority to the file that AGENTWEAVER_EGRESS_ROOTS_FILE names.'
   return deny(options, asked, { rule: 'certificate', reason: secured.reason, remedy })
 }
 

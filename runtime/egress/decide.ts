@@ -176,11 +176,10 @@ export function entryFor({ host, port, protocol, request }: Question): string {
   return `A person can add it to the egress file of the service, and restart the service: {host: ${host.name}, ports: [${port}], ${limitsFor(request?.method)}${plain}, why: what the run needs it for}.`
 }
 
-/** `splice: allow`, because an entry with limits is otherwise left out where TLS cannot be read, also for HTTP without TLS. */
 function limitsFor(method: string | undefined): string {
-  if (method === undefined || method === 'GET' || method === 'HEAD') return 'mode: read-only, splice: allow'
+  if (method === undefined || method === 'GET' || method === 'HEAD') return 'mode: read-only'
   // An entry can list only the common methods.
-  return Method.safeParse(method).success ? `mode: full, methods: [${method}], splice: allow` : 'mode: full'
+  return Method.safeParse(method).success ? `mode: full, methods: [${method}]` : 'mode: full'
 }
 
 /** The sentence for the refused client. */

@@ -107,9 +107,11 @@ export function answerFault(answer: IncomingMessage): string | undefined {
     : undefined
 }
 
-/** Ends a response with a sentence of the proxy. */
+const MAX_PHRASE = 500
+
+/** Ends a response with a sentence of the proxy. Many clients print the reason phrase, and few the body. */
 export function endWith(response: ServerResponse, status: number, sentence: string): void {
-  response.writeHead(status, {
+  response.writeHead(status, asHeader(sentence).slice(0, MAX_PHRASE), {
     [EGRESS_REASON_HEADER]: asHeader(sentence),
     'content-type': 'text/plain; charset=utf-8',
     connection: 'close',

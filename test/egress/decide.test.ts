@@ -123,7 +123,7 @@ describe('a connection', () => {
 
     expect(decision).toMatchObject({ ok: false })
     expect(decision.ok || decision.refusal.remedy).toContain(
-      '{host: b.example.com, ports: [8443], mode: full, methods: [POST], splice: allow, http: allow, why: what the run needs it for}',
+      '{host: b.example.com, ports: [8443], mode: full, methods: [POST], http: allow, why: what the run needs it for}',
     )
   })
 

@@ -8,6 +8,7 @@ import { LocalEgress } from '../../runtime/api/egress/local-egress.ts'
 import { createNetworkRules } from '../../runtime/api/egress/network-rules.ts'
 import type { ReportOfRun, ReportWriter } from '../../runtime/api/egress/report-writer.ts'
 import { createTrust } from '../../runtime/api/egress/trust.ts'
+import { SandboxError } from '../../runtime/kit/errors.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import type { RunRow } from '../../runtime/store/store.ts'
 import { until } from '../helpers/until.ts'
@@ -24,16 +25,17 @@ classes:
   command: []
 `
 
+const row = (networkEnabled: boolean) => ({ settings: { network_enabled: networkEnabled } }) as RunRow
 const trust = await createTrust(new Uint8Array(32))
 
-function rig({ networkEnabled = true } = {}) {
+function rig({ networkEnabled = true, readRun = async () => row(networkEnabled) } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-local-egress-'))
   const told: (ReportOfRun & { runId: string })[] = []
   const writer = {
     write: (runId: string, report: ReportOfRun) => told.push({ ...report, runId }),
     settled: async () => undefined,
   } as unknown as ReportWriter
-  const store = { readRun: async () => ({ settings: { network_enabled: networkEnabled } }) as RunRow }
+  const store = { readRun }
   const rules = createNetworkRules(loadEgressPolicy(POLICY))
   const egress = new LocalEgress({ store, rules, trust, writer, log: silentLog })
   onTestFinished(async () => {
@@ -45,6 +47,7 @@ function rig({ networkEnabled = true } = {}) {
     generation: 1,
     kind,
     socketPath: join(folder, runId),
+    signal: AbortSignal.timeout(600_000),
   })
   const refusedBy = () => told.flatMap((report) => (report.type === 'denied' ? [report.data.rule] : []))
   return { egress, sandbox, told, rules: refusedBy, folder }
@@ -92,6 +95,19 @@ it('opens nothing for a run without network access', async () => {
 
   expect(await egress.open(sandbox('one'))).toEqual([])
   expect(proxies()).toEqual([])
+})
+
+it('waits while the store cannot be used', async () => {
+  let attempts = 0
+  const readRun = async () => {
+    attempts += 1
+    if (attempts < 3) throw new SandboxError('unavailable', 'the database refuses connections')
+    return row(true)
+  }
+  const { egress, sandbox } = rig({ readRun })
+
+  expect(await egress.open(sandbox('one'))).toEqual(['spliced.agentweaver-test.com'])
+  expect(attempts).toBe(3)
 })
 
 it('serves the other sandboxes if one of them is gone', async () => {

@@ -4,6 +4,7 @@ import type { SandboxKind } from '../../../contracts/names.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import type { Log } from '../../kit/log.ts'
 import type { Store } from '../../store/store.ts'
+import { patiently } from '../runs/drive/patient-store.ts'
 import { withAuthorities } from './authorities.ts'
 import { EgressProcess } from './egress-process.ts'
 import type { NetworkRules } from './network-rules.ts'
@@ -25,6 +26,8 @@ export interface EgressSandbox {
   readonly generation: number
   readonly kind: SandboxKind
   readonly socketPath: string
+  /** Ends the wait for the store. */
+  readonly signal: AbortSignal
 }
 
 /** An authority is replaced when it is 12 hours old, and ends after 24. */
@@ -62,16 +65,17 @@ export class LocalEgress {
   }
 
   /** Opens the network of a sandbox if the settings of its run allow it. Returns the hosts whose limits the proxy cannot enforce. */
-  async open({ runId, generation, kind, socketPath }: EgressSandbox): Promise<readonly string[]> {
-    const { store, rules } = this.#options
-    const run = await store.readRun(runId)
+  async open({ runId, generation, kind, socketPath, signal }: EgressSandbox): Promise<readonly string[]> {
+    const { store, rules, trust } = this.#options
+    const log = this.#options.log.child({ runId })
+    const run = await patiently(() => store.readRun(runId), { signal, log })
     const destinations = run && rules.destinationsOf(run, kind)
     if (!destinations) return []
     this.#open.set(keyOf(runId, generation), { runId, generation, phase: 'work', socketPath, destinations })
     // A sandbox without a proxy has no network. Its commands print the reason.
-    await bestEffort(this.#options.log, 'open the network of a sandbox', async () => {
+    await bestEffort(log, 'open the network of a sandbox', async () => {
       if (destinations.some(({ authority }) => authority !== undefined))
-        await writeTrustBundle(dirname(socketPath), this.#options.trust)
+        await writeTrustBundle(dirname(socketPath), trust)
       await this.#apply()
     })
     return rules.loosenedFor(kind)

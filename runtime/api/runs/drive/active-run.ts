@@ -32,7 +32,7 @@ import type { Position, TurnEnded } from './read-position.ts'
 import { repeatRequests } from './repeat-requests.ts'
 import { endingAfterLoss, requeueLost } from './requeue.ts'
 import { followOthers, hearOthers } from './shared-run.ts'
-import { suspend } from './suspend.ts'
+import { logUnsuspended, suspend } from './suspend.ts'
 import { TurnCheckpoints } from './turn-checkpoints.ts'
 import { endingAfterTurn, endingWhenIdle } from './turn-ending.ts'
 import { TurnLoop } from './turn-loop.ts'
@@ -130,7 +130,7 @@ export class ActiveRun {
   }
 
   #trySuspend(): void {
-    this.suspend().catch((error) => this.#log.warn('the run was not suspended', { error }))
+    this.suspend().catch((error) => logUnsuspended(this.#log, error))
   }
 
   async #expire(requestId: string): Promise<void> {
