@@ -58,6 +58,8 @@ export const EgressGeneration = z.strictObject({
   /** Where its commands reach the proxy. */
   socketPath: z.string().startsWith('/').max(107),
   destinations: z.array(EgressDestination).max(512),
+  /** What the run may still send and receive. Counts from the first state that lists the sandbox. */
+  bytesLeft: z.int().nonnegative().optional(),
 })
 export type EgressGeneration = z.infer<typeof EgressGeneration>
 
@@ -144,6 +146,8 @@ const Of = { runId: z.string(), generation: z.int().nonnegative() }
 /** What the proxy reports. Reports about a sandbox precede the `applied` of the state that no longer lists it. */
 export const EgressReport = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('applied'), revision: z.int().nonnegative() }),
+  /** Sent and received since the last report of the sandbox. */
+  z.strictObject({ type: z.literal('usage'), ...Of, bytes: z.int().positive() }),
   z.strictObject({ type: z.literal('denied'), ...Of, data: EgressDenied }),
   z.strictObject({ type: z.literal('summary'), ...Of, data: EgressSummary }),
 ])

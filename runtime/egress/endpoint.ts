@@ -37,6 +37,7 @@ export class Endpoint {
     this.#options = options
     this.#requests = new Requests({ ...options, overload: () => this.#overload() })
     this.#server = createServer({
+      highWaterMark: limits.bufferBytes,
       maxHeaderSize: limits.headerBytes,
       headersTimeout: limits.headerMs,
       requestTimeout: 0,
@@ -59,7 +60,8 @@ export class Endpoint {
     const { socketPath } = this.#options
     rmSync(socketPath, { force: true })
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    this.#server.once('error', reject)
+    // Also later: an error of one accept must not end the proxy of all runs.
+    this.#server.on('error', reject)
     this.#server.listen(socketPath, () => resolve())
     await promise
     // Commands of a sandbox run as the user of the service.

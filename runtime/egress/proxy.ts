@@ -1,10 +1,11 @@
 import type { EgressGeneration, EgressReport, EgressState } from '../../contracts/egress.ts'
 import { messageOf } from '../kit/errors.ts'
 import { Connections } from './connections.ts'
-import { type Dialler, resolveBySystem } from './dial.ts'
+import type { Dialler } from './dial.ts'
 import { Endpoint } from './endpoint.ts'
 import { LeafCache } from './leaf-cache.ts'
 import { EGRESS_LIMITS } from './limits.ts'
+import { limitLookUps, resolveBySystem } from './look-ups.ts'
 
 export interface EgressProxyOptions extends Partial<Dialler> {
   readonly report: (report: EgressReport) => void
@@ -38,7 +39,7 @@ export class EgressProxy {
     this.#options = options
     this.#leaves = new LeafCache({ now: options.now ?? Date.now })
     const { meterMs } = options.limits ?? EGRESS_LIMITS
-    this.#meter = setInterval(() => this.#forEach(({ connections }) => connections.meter()), meterMs)
+    this.#meter = setInterval(() => this.#measure(), meterMs)
     this.#meter.unref()
   }
 
@@ -61,13 +62,25 @@ export class EgressProxy {
     for (const [key, served] of this.#served) this.#close(key, served)
   }
 
+  #measure(): void {
+    this.#forEach(({ connections }) => connections.meter())
+    const { bufferedBytes } = this.#options.limits ?? EGRESS_LIMITS
+    const all = [...this.#served.values()].flatMap(({ connections }) => connections.buffered())
+    let total = all.reduce((sum, { bytes }) => sum + bytes, 0)
+    for (const { bytes, close } of all.sort((a, b) => b.bytes - a.bytes)) {
+      if (total <= bufferedBytes) return
+      close()
+      total -= bytes
+    }
+  }
+
   async #open(key: string, generation: EgressGeneration): Promise<void> {
     const { limits = EGRESS_LIMITS, resolve = resolveBySystem, now = Date.now, report } = this.#options
     const connections = new Connections(generation, { limits, report, now })
     const endpoint = new Endpoint({
       ...this.#options,
       limits,
-      resolve,
+      resolve: limitLookUps(resolve, limits.lookupsPerRun),
       socketPath: generation.socketPath,
       caller: 'commands',
       connections,

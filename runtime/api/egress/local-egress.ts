@@ -6,6 +6,7 @@ import type { Log } from '../../kit/log.ts'
 import type { Store } from '../../store/store.ts'
 import { patiently } from '../runs/drive/patient-store.ts'
 import { withAuthorities } from './authorities.ts'
+import { ByteBudgets } from './byte-budgets.ts'
 import { EgressProcess } from './egress-process.ts'
 import type { NetworkRules } from './network-rules.ts'
 import type { ReportWriter } from './report-writer.ts'
@@ -48,6 +49,7 @@ export class LocalEgress {
   readonly #process: EgressProcess
   readonly #open = new Map<string, EgressGeneration>()
   readonly #closing = new Map<string, Promise<void>>()
+  readonly #budgets = new ByteBudgets()
   readonly #renewal: NodeJS.Timeout
   #revision = 0
 
@@ -57,7 +59,11 @@ export class LocalEgress {
     this.#process = new EgressProcess({
       log,
       rootsFile: trust.rootsFile,
-      onReport: ({ runId, ...report }) => writer.write(runId, report),
+      onReport: ({ runId, ...report }) => {
+        if (report.type === 'usage') this.#budgets.add(runId, report.bytes)
+        else writer.write(runId, report)
+      },
+      complete: (state) => this.#budgets.applyTo(state),
       onLost: () => this.#tellLost(),
     })
     this.#renewal = setInterval(() => void this.#renew(), RENEWAL_MS)
