@@ -67,6 +67,8 @@ export const EgressGeneration = z.strictObject({
   /** In a cluster: the pod whose tokens and addresses the proxy accepts. */
   pod: EgressPod.optional(),
   destinations: z.array(EgressDestination).max(512),
+  /** What the run may still send and receive. Counts from the first state that lists the sandbox. */
+  bytesLeft: z.int().nonnegative().optional(),
 })
 export type EgressGeneration = z.infer<typeof EgressGeneration>
 
@@ -154,6 +156,8 @@ const Of = { runId: z.string(), generation: z.int().nonnegative() }
 /** What the proxy reports. Reports about a sandbox precede the `applied` of the state that no longer lists it. */
 export const EgressReport = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('applied'), revision: z.int().nonnegative() }),
+  /** Sent and received since the last report of the sandbox. */
+  z.strictObject({ type: z.literal('usage'), ...Of, bytes: z.int().positive() }),
   z.strictObject({ type: z.literal('denied'), ...Of, data: EgressDenied }),
   z.strictObject({ type: z.literal('summary'), ...Of, data: EgressSummary }),
 ])

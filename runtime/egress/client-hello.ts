@@ -157,18 +157,65 @@ function readServerName(extension: Buffer): string | undefined {
   return type === HOST_NAME && outer.isAtEnd && list.isAtEnd ? name.toString('latin1') : undefined
 }
 
-/** Whether the first bytes of a server ask for a second ClientHello. Undefined if more bytes are needed. */
-export function isRetryRequest(bytes: Buffer): boolean | undefined {
+export type ServerStart = 'hello' | 'retry' | 'alert' | 'other'
+
+const ALERT = 21
+const WARNING = 1
+const ALERT_LENGTH = 2
+const MAX_WARNINGS = 4
+
+/**
+ * Reads the start of a server's answer. Undefined if more bytes are needed. Servers may send warnings first. If the start
+ * of a ServerHello is not in one record, only the server knows whether a second ClientHello is due.
+ */
+export function readServerStart(bytes: Buffer, warnings = 0): ServerStart | undefined {
+  const [type] = bytes
+  if (type === HANDSHAKE) return bytes.length < RECORD_HEADER ? undefined : startOfHello(bytes)
+  if (type === ALERT && warnings < MAX_WARNINGS) return afterAlert(bytes, warnings)
+  return type === undefined ? undefined : 'other'
+}
+
+function afterAlert(bytes: Buffer, warnings: number): ServerStart | undefined {
+  const end = RECORD_HEADER + ALERT_LENGTH
+  if (bytes.length < end) return undefined
+  if (bytes.readUInt16BE(3) !== ALERT_LENGTH) return 'other'
+  return bytes[RECORD_HEADER] === WARNING ? readServerStart(bytes.subarray(end), warnings + 1) : 'alert'
+}
+
+function startOfHello(record: Buffer): ServerStart | undefined {
+  const needed = MESSAGE_HEADER + 2 + RETRY_RANDOM.length
+  if (record.readUInt16BE(3) < needed) return 'other'
+  if (record.length > RECORD_HEADER && record[RECORD_HEADER] !== SERVER_HELLO) return 'other'
+  const isRetry = isRetryRequest(record)
+  return isRetry === undefined ? undefined : isRetry ? 'retry' : 'hello'
+}
+
+/** Whether a ServerHello asks for a second ClientHello. Undefined if more bytes are needed. */
+function isRetryRequest(bytes: Buffer): boolean | undefined {
   const randomAt = RECORD_HEADER + MESSAGE_HEADER + 2
-  const isHello =
-    (bytes.length < 1 || bytes[0] === HANDSHAKE) &&
-    (bytes.length <= RECORD_HEADER || bytes[RECORD_HEADER] === SERVER_HELLO)
-  if (!isHello) return false
   if (bytes.length < randomAt + RETRY_RANDOM.length) return undefined
   return bytes.subarray(randomAt, randomAt + RETRY_RANDOM.length).equals(RETRY_RANDOM)
 }
 
-/** The length of the ChangeCipherSpec record that TLS 1.3 clients may send before their second ClientHello. */
+const APPLICATION_DATA = 23
+const MAX_EARLY_BYTES = 65_536
+
+/**
+ * The length of the records that TLS 1.3 clients may send before their second ClientHello: early data, which the server
+ * ignores after it has asked for that, and one ChangeCipherSpec.
+ */
+export function beforeSecondHello(bytes: Buffer): number {
+  let at = 0
+  while (at < MAX_EARLY_BYTES && bytes[at] === APPLICATION_DATA && bytes.length >= at + RECORD_HEADER) {
+    const end = at + RECORD_HEADER + bytes.readUInt16BE(at + 3)
+    if (end > bytes.length) break
+    at = end
+  }
+  at += changeCipherSpecLength(bytes.subarray(at))
+  return at
+}
+
+/** The length of the ChangeCipherSpec record that TLS 1.3 clients may send before a ClientHello. */
 export function changeCipherSpecLength(bytes: Buffer): number {
   const isWhole = bytes.length >= RECORD_HEADER + 1 && bytes[0] === CHANGE_CIPHER_SPEC
   return isWhole && bytes.readUInt16BE(3) === 1 ? RECORD_HEADER + 1 : 0

@@ -17,6 +17,8 @@ export class Connections {
   readonly #limits: EgressLimits
   readonly #ledger: Ledger
   readonly #open = new Set<OpenConnection>()
+  readonly #bytesLeft: number
+  #reportedBytes = 0
   #generation: EgressGeneration | undefined
   #phase: EgressGeneration['phase']
 
@@ -24,6 +26,7 @@ export class Connections {
     this.#generation = generation
     this.#phase = generation.phase
     this.#limits = options.limits
+    this.#bytesLeft = Math.min(generation.bytesLeft ?? Number.POSITIVE_INFINITY, options.limits.bytesPerRun)
     this.#ledger = new Ledger({ ...options, runId: generation.runId, generation: generation.generation })
   }
 
@@ -66,30 +69,51 @@ export class Connections {
     }
   }
 
-  /** Closes all connections if the sandbox has used up its bytes, and reports repeated refusals. */
+  /** Closes all connections if the run has used up its bytes, and reports its bytes and repeated refusals. */
   meter(): void {
     this.#ledger.flush()
+    this.#reportUsage()
     if (!this.isSpent) return
     for (const connection of [...this.#open]) this.#close(connection, this.spentRefusal)
   }
 
   get isSpent(): boolean {
+    return this.#bytes >= this.#bytesLeft
+  }
+
+  get #bytes(): number {
     let bytes = this.#ledger.bytes
     for (const connection of this.#open) {
       const { sentBytes, receivedBytes } = bytesOf(connection)
       bytes += sentBytes + receivedBytes
     }
-    return bytes >= this.#limits.bytesPerRun
+    return bytes
+  }
+
+  /** What the connections hold for slow readers. */
+  buffered(): { readonly bytes: number; readonly close: () => void }[] {
+    return [...this.#open].map((connection) => ({
+      bytes: heldBy(connection.client) + heldBy(connection.upstream),
+      close: () => this.#close(connection, SLOW_READER),
+    }))
+  }
+
+  #reportUsage(): void {
+    const bytes = this.#bytes
+    if (bytes === this.#reportedBytes) return
+    this.#ledger.used(bytes - this.#reportedBytes)
+    this.#reportedBytes = bytes
   }
 
   get spentRefusal(): Refusal {
-    const reason = `the sandbox has sent and received ${this.#limits.bytesPerRun} bytes, its limit`
+    const reason = `the run has sent and received ${this.#limits.bytesPerRun} bytes, its limit`
     return { rule: 'budget', reason, remedy: 'Start a new run.' }
   }
 
   /** Ends all connections and reports the sums. */
   close(): void {
     this.judge(undefined)
+    this.#reportUsage()
     this.#ledger.close()
   }
 
@@ -102,6 +126,14 @@ export class Connections {
     connection.upstream?.destroy()
   }
 }
+
+const SLOW_READER: Refusal = {
+  rule: 'too-many-connections',
+  reason: 'the egress proxy holds too many bytes for readers that are too slow',
+  remedy: 'Read responses as they arrive, or open fewer connections.',
+}
+
+const heldBy = (socket: Socket | undefined) => (socket ? socket.readableLength + socket.writableLength : 0)
 
 const bytesOf = ({ upstream }: OpenConnection) => ({
   sentBytes: upstream?.bytesWritten ?? 0,

@@ -114,11 +114,13 @@ function pathCheck(destination: EgressDestination, _generation: EgressGeneration
   if (patterns.some((pattern) => matchesPath(pattern, path))) return undefined
   const listed = patterns.slice(0, SHOWN_PATTERNS).join(', ')
   const shown = shownPath(path.spelling)
+  // A pattern has no percent-encoding.
+  const pattern = shown.replaceAll(/[^/]*%[^/]*/g, '*')
   const rest = patterns.length > SHOWN_PATTERNS ? ', and others' : ''
   return refuse(
     'path',
     `${method} is not allowed for the path ${shown}, only for ${listed}${rest}`,
-    `A person can add it to its entry in the egress file: {methods: [${method}], paths: ["${shown}"]}.`,
+    `A person can add it to "requests" of its entry in the egress file: {methods: [${method}], paths: ["${pattern}"]}.`,
   )
 }
 

@@ -1,5 +1,4 @@
-import { lookup } from 'node:dns/promises'
-import { connect, type Socket } from 'node:net'
+import { connect, type NetConnectOpts, type Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import type { EgressDestination, EgressRule } from '../../contracts/egress.ts'
 import { deadline } from '../kit/deadline.ts'
@@ -7,9 +6,7 @@ import { errnoOf } from '../kit/errors.ts'
 import { addressFault, singleAddresses } from './addresses.ts'
 import type { Target } from './authority.ts'
 import type { EgressLimits } from './limits.ts'
-
-/** Returns the addresses of a name. */
-export type Resolve = (name: string) => Promise<string[]>
+import type { Resolve } from './look-ups.ts'
 
 export type Dialled =
   | { readonly ok: true; readonly socket: Socket }
@@ -24,9 +21,6 @@ export interface Dialler {
   /** @default the addresses of this machine's interfaces */
   readonly ownAddresses?: () => string[]
 }
-
-export const resolveBySystem: Resolve = async (name) =>
-  (await lookup(name, { all: true, order: 'verbatim' })).map(({ address }) => address)
 
 const addressesOfInterfaces = () =>
   Object.values(networkInterfaces()).flatMap((each) => each?.map(({ address }) => address) ?? [])
@@ -50,7 +44,7 @@ export async function dial(
   }
   let failure = 'the host has no address'
   for (const address of found.slice(0, MAX_ADDRESSES)) {
-    const socket = await connectTo({ address, port: target.port }, dialler.limits.dialMs)
+    const socket = await connectTo({ address, port: target.port }, dialler.limits)
     if (typeof socket !== 'string') return { ok: true, socket }
     failure = socket
   }
@@ -74,15 +68,21 @@ async function addressesOf(
 /** Returns the connection, or the reason of the failure. Only an address is dialled, so nothing is resolved again. */
 function connectTo(
   { address, port }: { address: string; port: number },
-  ms: number,
+  { dialMs, bufferBytes }: EgressLimits,
 ): Promise<Socket | string> {
   const { promise, resolve } = Promise.withResolvers<Socket | string>()
-  const socket = connect({ host: address, port, allowHalfOpen: true, noDelay: true })
+  const socket = connect({
+    host: address,
+    port,
+    allowHalfOpen: true,
+    noDelay: true,
+    highWaterMark: bufferBytes,
+  } as NetConnectOpts)
   const fail = (reason: string) => {
     socket.destroy()
     resolve(reason)
   }
-  const timer = setTimeout(() => fail('the host does not answer'), ms)
+  const timer = setTimeout(() => fail('the host does not answer'), dialMs)
   const onError = (error: Error) => fail(`the connection failed (${errnoOf(error) ?? error.message})`)
   socket.once('error', onError)
   socket.once('connect', () => {

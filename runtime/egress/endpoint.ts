@@ -40,6 +40,7 @@ export class Endpoint {
     this.#options = options
     this.#requests = new Requests({ ...options, overload: () => this.#overload() })
     this.#server = createServer({
+      highWaterMark: limits.bufferBytes,
       maxHeaderSize: limits.headerBytes,
       headersTimeout: limits.headerMs,
       requestTimeout: 0,
@@ -63,7 +64,8 @@ export class Endpoint {
     if (socketPath === undefined) return
     rmSync(socketPath, { force: true })
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    this.#server.once('error', reject)
+    // Also later: an error of one accept must not end the proxy of all runs.
+    this.#server.on('error', reject)
     this.#server.listen(socketPath, () => resolve())
     await promise
     // Commands of a sandbox run as the user of the service.

@@ -14,6 +14,7 @@ interface Repeated {
   refused: Refused
   count: number
   reportedAt: number
+  waitMs: number
 }
 
 export interface Traffic {
@@ -44,11 +45,24 @@ const BEYOND = {
   remedy: 'Read what the commands printed about each refusal.',
 }
 
+const HOUR_MS = 3_600_000
+/** The last report of an hour. */
+const SILENT = {
+  host: OTHERS,
+  port: 0,
+  method: undefined,
+  path: undefined,
+  reason:
+    'too many connections were refused; further refusals within this hour are only counted in the summary',
+  remedy: 'Read what the commands printed about each refusal.',
+}
+
 /** Counts the connections and refusals of one sandbox, and reports them. */
 export class Ledger {
   readonly #options: LedgerOptions
   readonly #refusals = new Map<string, Repeated>()
   readonly #hosts = new Map<string, Mutable<HostSummary>>()
+  #hour = { startedAt: Number.NEGATIVE_INFINITY, reports: 0 }
   #omitted = 0
   #bytes = 0
 
@@ -72,10 +86,17 @@ export class Ledger {
       refused: isBeyond ? { ...refused, ...BEYOND, path: undefined } : refused,
       count: 0,
       reportedAt: Number.NEGATIVE_INFINITY,
+      waitMs: limits.repeatMs,
     }
     repeated.count += 1
     this.#refusals.set(key, repeated)
-    if (now() - repeated.reportedAt >= limits.repeatMs) this.#reportRefusal(repeated)
+    if (now() - repeated.reportedAt >= repeated.waitMs) this.#reportRefusal(repeated)
+  }
+
+  /** Reports bytes that were sent and received since the last report. */
+  used(bytes: number): void {
+    const { runId, generation, report } = this.#options
+    report({ type: 'usage', runId, generation, bytes })
   }
 
   ended(traffic: Traffic): void {
@@ -85,22 +106,37 @@ export class Ledger {
 
   /** Reports repeats that were not reported yet. */
   flush(): void {
-    const { now, limits } = this.#options
+    const { now } = this.#options
     for (const repeated of this.#refusals.values())
-      if (repeated.count > 0 && now() - repeated.reportedAt >= limits.repeatMs) this.#reportRefusal(repeated)
+      if (repeated.count > 0 && now() - repeated.reportedAt >= repeated.waitMs) this.#reportRefusal(repeated)
   }
 
   /** Reports everything that was not reported yet, and the sums per host. */
   close(): void {
     const { runId, generation, report } = this.#options
     for (const repeated of this.#refusals.values()) if (repeated.count > 0) this.#reportRefusal(repeated)
+    this.#refusals.clear()
     const hosts = [...this.#hosts.values()].sort((a, b) => (a.host < b.host ? -1 : 1))
     if (hosts.length === 0) return
     report({ type: 'summary', runId, generation, data: { hosts, omitted: this.#omitted } })
   }
 
+  /** Each report becomes an event and an audit record, so their number is limited. */
   #reportRefusal(repeated: Repeated): void {
-    const { runId, generation, report, now } = this.#options
+    const { limits, now } = this.#options
+    if (now() - this.#hour.startedAt >= HOUR_MS) this.#hour = { startedAt: now(), reports: 0 }
+    this.#hour.reports += 1
+    if (this.#hour.reports > limits.refusalReportsPerHour) return
+    const isLast = this.#hour.reports === limits.refusalReportsPerHour
+    this.#send(isLast ? { ...repeated, refused: { ...repeated.refused, ...SILENT } } : repeated)
+    if (Number.isFinite(repeated.reportedAt))
+      repeated.waitMs = Math.min(repeated.waitMs * 2, limits.longestRepeatMs)
+    repeated.count = 0
+    repeated.reportedAt = now()
+  }
+
+  #send(repeated: Repeated): void {
+    const { runId, generation, report } = this.#options
     const { host, port, method, path, rule, reason, remedy } = repeated.refused
     const data: EgressDenied = {
       host: host.slice(0, 300),
@@ -112,8 +148,6 @@ export class Ledger {
       remedy: remedy.slice(0, 1000),
       count: repeated.count,
     }
-    repeated.count = 0
-    repeated.reportedAt = now()
     report({ type: 'denied', runId, generation, data })
   }
 

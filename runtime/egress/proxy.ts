@@ -2,10 +2,11 @@ import type { Socket } from 'node:net'
 import type { EgressCaller, EgressGeneration, EgressReport, EgressState } from '../../contracts/egress.ts'
 import { messageOf } from '../kit/errors.ts'
 import { Connections } from './connections.ts'
-import { type Dialler, resolveBySystem } from './dial.ts'
+import type { Dialler } from './dial.ts'
 import { Endpoint } from './endpoint.ts'
 import { LeafCache } from './leaf-cache.ts'
 import { EGRESS_LIMITS } from './limits.ts'
+import { limitLookUps, resolveBySystem } from './look-ups.ts'
 import type { Refusal } from './refusals.ts'
 
 export interface EgressProxyOptions extends Partial<Dialler> {
@@ -67,7 +68,7 @@ export class EgressProxy {
     this.#options = options
     this.#leaves = new LeafCache({ now: options.now ?? Date.now })
     const { meterMs } = options.limits ?? EGRESS_LIMITS
-    this.#meter = setInterval(() => this.#forEach(({ connections }) => connections.meter()), meterMs)
+    this.#meter = setInterval(() => this.#measure(), meterMs)
     this.#meter.unref()
   }
 
@@ -123,6 +124,18 @@ export class EgressProxy {
     for (const [key, served] of this.#served) this.#close(key, served)
   }
 
+  #measure(): void {
+    this.#forEach(({ connections }) => connections.meter())
+    const { bufferedBytes } = this.#options.limits ?? EGRESS_LIMITS
+    const all = [...this.#served.values()].flatMap(({ connections }) => connections.buffered())
+    let total = all.reduce((sum, { bytes }) => sum + bytes, 0)
+    for (const { bytes, close } of all.sort((a, b) => b.bytes - a.bytes)) {
+      if (total <= bufferedBytes) return
+      close()
+      total -= bytes
+    }
+  }
+
   async #open(key: string, generation: EgressGeneration): Promise<void> {
     const { limits = EGRESS_LIMITS, now = Date.now, report } = this.#options
     const connections = new Connections(generation, { limits, report, now })
@@ -146,7 +159,8 @@ export class EgressProxy {
     connections: Connections,
     where: { readonly caller: EgressCaller; readonly socketPath?: string },
   ): Endpoint {
-    const { limits = EGRESS_LIMITS, resolve = resolveBySystem } = this.#options
+    const { limits = EGRESS_LIMITS } = this.#options
+    const resolve = limitLookUps(this.#options.resolve ?? resolveBySystem, limits.lookupsPerRun)
     const hasRoom = () => this.count < limits.connections
     const contextFor = (authority: string, host: string) => this.#leaves.contextFor(authority, host)
     return new Endpoint({ ...this.#options, limits, resolve, ...where, connections, contextFor, hasRoom })

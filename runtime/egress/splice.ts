@@ -2,14 +2,16 @@ import type { Socket } from 'node:net'
 import type { EgressRule } from '../../contracts/egress.ts'
 import { type HostName, parseHostName } from '../../policies/agent/egress/host-name.ts'
 import {
+  beforeSecondHello,
   changeCipherSpecLength,
   type HelloReading,
-  isRetryRequest,
   isTlsRecord,
   readClientHello,
+  readServerStart,
 } from './client-hello.ts'
 import { collect } from './collect.ts'
 import type { EgressLimits } from './limits.ts'
+import { RecordGuard } from './record-guard.ts'
 import { closeSoon } from './refusals.ts'
 
 export interface Spliced {
@@ -36,7 +38,7 @@ export async function firstBytes(client: Socket, head: Buffer, ms: number) {
 
 /**
  * Checks the server name of every ClientHello, and then connects the two sides. Returns a fault if a name does not agree;
- * nothing of that ClientHello is forwarded then. Undefined if the sides are connected, or one of them has ended.
+ * nothing of that ClientHello is forwarded then. Undefined if the connection has ended.
  */
 export async function splice(parts: Spliced, bytes: Buffer): Promise<SpliceFault | undefined> {
   const { client, upstream, limits } = parts
@@ -47,22 +49,24 @@ export async function splice(parts: Spliced, bytes: Buffer): Promise<SpliceFault
   // Only the server's answer shows whether a second ClientHello is due. Until then, nothing else of the client passes.
   const answer = await collect(upstream, {
     before: Buffer.alloc(0),
-    read: (start) => {
-      const isRetry = isRetryRequest(start)
-      return isRetry === undefined ? undefined : { isRetry }
-    },
+    read: (start) => readServerStart(start),
     ms: limits.handshakeMs,
   })
   if (!answer) return refuse(client, undefined)
+  if (answer.result === 'other') return refuse(client, UNCLEAR)
   client.write(answer.bytes)
-  if (answer.result.isRetry) {
-    const second = await collectHello(parts, held)
+  if (answer.result === 'alert') {
+    // The server has ended the handshake.
+    closeSoon(client)
+    client.end()
+    return undefined
+  }
+  if (answer.result === 'retry') {
+    const second = await collectHello(parts, held, beforeSecondHello)
     if (!second?.ok) return refuse(client, second?.fault)
     held = second.bytes
   }
-  if (held.length > 0) upstream.write(held)
-  join(client, upstream)
-  return undefined
+  return join(client, upstream, held)
 }
 
 export function refuse(client: Socket, fault: SpliceFault | undefined): SpliceFault | undefined {
@@ -81,9 +85,10 @@ type Hello =
 export async function collectHello(
   { client, host, limits }: Omit<Spliced, 'upstream'>,
   before: Buffer,
+  skip = changeCipherSpecLength,
 ): Promise<Hello | undefined> {
   const read = (bytes: Buffer): { reading: HelloReading; skipped: number } | undefined => {
-    const skipped = changeCipherSpecLength(bytes)
+    const skipped = skip(bytes)
     const reading = readClientHello(bytes.subarray(skipped), limits.helloBytes)
     return reading.kind === 'more' ? undefined : { reading, skipped }
   }
@@ -100,8 +105,36 @@ export async function collectHello(
   return { ok: true, bytes: collected.bytes, length: skipped + reading.length }
 }
 
-/** Connects the sides. The end of one is passed on; an error ends both. */
-function join(client: Socket, upstream: Socket): void {
+const UNCLEAR: SpliceFault = {
+  rule: 'client-hello',
+  reason: 'the server does not answer the ClientHello with a ServerHello in one record',
+}
+
+const RENEGOTIATION: SpliceFault = {
+  rule: 'client-hello',
+  reason: 'a renegotiation of TLS can name another host',
+}
+
+/**
+ * Connects the sides. The end of one is passed on; an error ends both. Resolves when a fault has ended the connection, or
+ * when it has ended.
+ */
+function join(client: Socket, upstream: Socket, held: Buffer): Promise<SpliceFault | undefined> {
+  const { promise, resolve } = Promise.withResolvers<SpliceFault | undefined>()
+  const guard = new RecordGuard()
+  const passes = (bytes: Buffer) => {
+    if (!guard.renegotiates(bytes)) return true
+    upstream.destroy()
+    client.destroy()
+    resolve(RENEGOTIATION)
+    return false
+  }
+  client.once('close', () => resolve(undefined))
+  if (!passes(held)) return promise
+  if (held.length > 0) upstream.write(held)
+  // Before the pipe, which would send the bytes.
+  client.on('data', passes)
   client.pipe(upstream)
   upstream.pipe(client)
+  return promise
 }

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isRetryRequest, readClientHello } from '../../runtime/egress/client-hello.ts'
+import { beforeSecondHello, readClientHello, readServerStart } from '../../runtime/egress/client-hello.ts'
+import { RecordGuard } from '../../runtime/egress/record-guard.ts'
 import { clientHello, fragmented, helloMessage, record, serverHello, serverName } from './hello.ts'
 
 const MAX = 16_384
@@ -98,10 +99,53 @@ describe('a ClientHello', () => {
 })
 
 describe('the response of a server', () => {
-  it('asks for a second ClientHello only if it is a HelloRetryRequest', () => {
-    expect(isRetryRequest(serverHello('retry'))).toBe(true)
-    expect(isRetryRequest(serverHello('other'))).toBe(false)
-    expect(isRetryRequest(record(Buffer.from([2, 40]), 21))).toBe(false)
-    expect(isRetryRequest(serverHello('retry').subarray(0, 30))).toBeUndefined()
+  const warning = record(Buffer.from([1, 112]), 21)
+
+  it.each([
+    ['retry', serverHello('retry')],
+    ['hello', serverHello('other')],
+    ['retry', Buffer.concat([warning, serverHello('retry')])],
+    ['hello', Buffer.concat([warning, serverHello('other')])],
+    ['alert', record(Buffer.from([2, 40]), 21)],
+    // The client would see the same message, and might send a second ClientHello.
+    ['other', fragmented(serverHello('retry').subarray(5), 20)],
+    ['other', Buffer.concat(new Array(6).fill(warning))],
+    ['other', record(Buffer.from([1]), 20)],
+    ['other', Buffer.from('HTTP/1.1 400 Bad Request')],
+    ['other', record(Buffer.alloc(60, 1))],
+    [undefined, serverHello('retry').subarray(0, 30)],
+    [undefined, Buffer.alloc(0)],
+  ])('begins with %s', (kind, bytes) => {
+    expect(readServerStart(bytes)).toBe(kind)
+  })
+
+  it('may follow early data, which precedes the second ClientHello', () => {
+    const early = record(Buffer.alloc(100), 23)
+    const change = record(Buffer.from([1]), 20)
+
+    expect(beforeSecondHello(Buffer.concat([early, early, change, clientHello('a')]))).toBe(
+      2 * early.length + change.length,
+    )
+    expect(beforeSecondHello(clientHello('a'))).toBe(0)
+    expect(beforeSecondHello(early.subarray(0, 50))).toBe(0)
+  })
+})
+
+describe('the records of a client after its ClientHello', () => {
+  const handshake = record(Buffer.alloc(20))
+  const data = record(Buffer.alloc(30), 23)
+
+  it.each([
+    [false, [handshake, data, data]],
+    [false, [record(Buffer.from([1]), 20), data, record(Buffer.from([1, 0]), 21)]],
+    [true, [handshake, data, handshake]],
+  ])('begin a renegotiation: %s', (expected, records) => {
+    const bytes = Buffer.concat(records)
+    const inPieces = new RecordGuard()
+    let found = false
+    for (const byte of bytes) found = inPieces.renegotiates(Uint8Array.of(byte)) || found
+
+    expect(new RecordGuard().renegotiates(bytes)).toBe(expected)
+    expect(found).toBe(expected)
   })
 })

@@ -64,3 +64,29 @@ it('reports the sums per host at the end, for a bounded number of hosts', () => 
     },
   })
 })
+
+it('reports repeats at intervals that double', () => {
+  const { ledger, clock, refuse, told } = rig({ repeatMs: 10, longestRepeatMs: 40 })
+  const times: number[] = []
+  for (clock.now = 0; clock.now <= 200; clock.now += 1) {
+    const before = told().length
+    refuse('a')
+    ledger.flush()
+    if (told().length > before) times.push(clock.now)
+  }
+
+  expect(times).toEqual([0, 10, 30, 70, 110, 150, 190])
+})
+
+it('reports a bounded number of refusals in an hour, says so in the last one, and counts all of them', () => {
+  const { ledger, clock, reports, refuse, told } = rig({ refusalReportsPerHour: 3 })
+  for (let index = 0; index < 10; index++) refuse(`host-${index}`)
+
+  expect(told()).toEqual(['host-0 1', 'host-1 1', 'other hosts 1'])
+  expect(reports.at(-1)).toMatchObject({ data: { reason: expect.stringContaining('only counted') } })
+  clock.now += 3_600_000
+  refuse('later')
+  expect(told().at(-1)).toBe('later 1')
+  ledger.close()
+  expect(reports.at(-1)).toMatchObject({ type: 'summary', data: { hosts: { length: 11 } } })
+})

@@ -279,3 +279,59 @@ describe('the limits', () => {
     expect(await exchange(socketPath, `CONNECT ${HOST}:${tls} HTTP/1.1\r\n\r\n`)).toContain('its limit')
   })
 })
+
+describe('the bytes of a run', () => {
+  it('are reported, and what the state leaves of them is the limit', async () => {
+    const { tls } = await servers()
+    const { socketPath, apply, generation, reports, denied } = await proxyRig({
+      ports: [tls],
+      limits: { meterMs: 20 },
+    })
+    const socket = await tlsThrough(socketPath, `${HOST}:${tls}`, { servername: HOST })
+    socket.write('hello')
+    await until('the bytes are reported', () => reports.some(({ type }) => type === 'usage'))
+    socket.destroy()
+    await apply()
+    const used = reports.flatMap((report) => (report.type === 'usage' ? [report.bytes] : []))
+    const summary = reports.flatMap((report) => (report.type === 'summary' ? report.data.hosts : []))
+    const sum = used.reduce((all, bytes) => all + bytes, 0)
+
+    expect(sum).toBe((summary[0]?.sentBytes ?? 0) + (summary[0]?.receivedBytes ?? 0))
+    await apply(generation({ generation: 2, bytesLeft: 0 }))
+    expect(await exchange(socketPath, `CONNECT ${HOST}:${tls} HTTP/1.1\r\n\r\n`)).toMatch(/^HTTP\/1\.1 429 /)
+    expect(denied()).toMatchObject([{ rule: 'budget' }])
+  })
+})
+
+describe('a server behind TLS that is passed on unread', () => {
+  it('must send its ServerHello in one record: otherwise only it knows whether a second ClientHello is due', async () => {
+    const { port, got } = await rawServer(fragmented(serverHello('retry').subarray(5), 20))
+    const { socketPath, denied } = await proxyRig({ ports: [port] })
+    const socket = await tunnel(socketPath, `${HOST}:${port}`)
+    const { closed } = received(socket)
+
+    socket.write(Buffer.concat([clientHello(HOST), record(Buffer.from([1]), 20), clientHello(OTHER)]))
+    await closed
+
+    expect(got()).toEqual(clientHello(HOST))
+    expect(denied()).toMatchObject([{ rule: 'client-hello' }])
+  })
+
+  it('gets no renegotiation, whose server name would be encrypted', async () => {
+    const { port, got } = await rawServer(serverHello('other'))
+    const { socketPath, denied } = await proxyRig({ ports: [port] })
+    const socket = await tunnel(socketPath, `${HOST}:${port}`)
+    const { closed, text } = received(socket)
+    const data = record(Buffer.alloc(10), 23)
+    socket.write(clientHello(HOST))
+    await until('the server has answered', () => text().length > 0)
+    socket.write(data)
+    await until('data passes', () => got().length === clientHello(HOST).length + data.length)
+
+    socket.write(record(Buffer.alloc(10)))
+    await closed
+
+    expect(got().length).toBe(clientHello(HOST).length + data.length)
+    expect(denied()).toMatchObject([{ rule: 'client-hello' }])
+  })
+})

@@ -28,6 +28,8 @@ export interface EgressProcessOptions {
   /** PEM file with roots that the proxy accepts in addition to the public ones. */
   readonly rootsFile?: string | undefined
   readonly onReport: (report: Report) => void
+  /** Completes a state with what has changed since it was made. */
+  readonly complete: (state: EgressState) => EgressState
   /** Called when the proxy has ended by itself. It is started again. */
   readonly onLost: () => void
 }
@@ -115,7 +117,9 @@ export class EgressProcess {
   }
 
   #send({ stdin }: ChildProcess): void {
-    if (this.#state) (stdin as Writable).write(`${JSON.stringify(this.#state)}\n`)
+    if (!this.#state) return
+    const state = this.#options.complete(this.#state)
+    ;(stdin as Writable).write(`${JSON.stringify(state)}\n`)
   }
 
   /** The proxy handles hostile input, so its output is validated. A proxy that sends anything else is replaced. */

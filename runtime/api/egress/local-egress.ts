@@ -7,6 +7,7 @@ import type { BoundSandbox } from '../../sandboxes/provider.ts'
 import type { Store } from '../../store/store.ts'
 import { patiently } from '../runs/drive/patient-store.ts'
 import { withAuthorities } from './authorities.ts'
+import { ByteBudgets } from './byte-budgets.ts'
 import { EgressProcess } from './egress-process.ts'
 import type { NetworkRules } from './network-rules.ts'
 import type { ReportWriter } from './report-writer.ts'
@@ -50,6 +51,7 @@ export class LocalEgress implements SandboxEgress {
   readonly #process: EgressProcess
   readonly #open = new Map<string, EgressGeneration>()
   readonly #closing = new Map<string, Promise<void>>()
+  readonly #budgets = new ByteBudgets()
   readonly #renewal: NodeJS.Timeout
   #revision = 0
 
@@ -59,7 +61,11 @@ export class LocalEgress implements SandboxEgress {
     this.#process = new EgressProcess({
       log,
       rootsFile: trust.rootsFile,
-      onReport: ({ runId, ...report }) => writer.write(runId, report),
+      onReport: ({ runId, ...report }) => {
+        if (report.type === 'usage') this.#budgets.add(runId, report.bytes)
+        else writer.write(runId, report)
+      },
+      complete: (state) => this.#budgets.applyTo(state),
       onLost: () => this.#tellLost(),
     })
     this.#renewal = setInterval(() => void this.#renew(), RENEWAL_MS)

@@ -8,7 +8,7 @@ import type { Log } from '../../kit/log.ts'
 import type { RunRow, Store, Transaction } from '../../store/store.ts'
 import type { AuditTrail } from '../runs/audit-trail.ts'
 
-type Report = Exclude<EgressReport, { type: 'applied' }>
+type Report = Exclude<EgressReport, { type: 'applied' | 'usage' }>
 export type ReportOfRun =
   | Omit<Extract<Report, { type: 'denied' }>, 'runId'>
   | Omit<Extract<Report, { type: 'summary' }>, 'runId'>

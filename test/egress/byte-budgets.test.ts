@@ -1,0 +1,25 @@
+import { expect, it } from 'vitest'
+import { ByteBudgets } from '../../runtime/api/egress/byte-budgets.ts'
+
+it('gives each state what is left for its runs, over all sandboxes and restarts of the proxy', () => {
+  const budgets = new ByteBudgets()
+  const generation = (runId: string, number: number) => ({
+    runId,
+    generation: number,
+    phase: 'work' as const,
+    socketPath: '/socket',
+    destinations: [],
+  })
+  const left = () =>
+    budgets
+      .applyTo({ revision: 1, generations: [generation('a', 1), generation('a', 2), generation('b', 1)] })
+      .generations.map(({ bytesLeft }) => bytesLeft)
+  const [all = 0] = left()
+
+  budgets.add('a', 10)
+  budgets.add('a', 20)
+  expect(left()).toEqual([all - 30, all - 30, all])
+  budgets.add('b', all + 1)
+
+  expect(left()).toEqual([all - 30, all - 30, 0])
+})
