@@ -195,6 +195,10 @@ function runMistakes({ runs, sandboxes }: Environment['sizes']): string[] {
     ...(runs.maxRunsPerOwner > runs.maxRuns
       ? ['sizes.runs.maxRunsPerOwner: is above sizes.runs.maxRuns']
       : []),
+    ...(runs.maxLaunches > runs.maxRuns ? ['sizes.runs.maxLaunches: is above sizes.runs.maxRuns'] : []),
+    ...(runs.maxQueuedPerOwner > runs.maxQueued
+      ? ['sizes.runs.maxQueuedPerOwner: is above sizes.runs.maxQueued']
+      : []),
   ]
 }
 

@@ -87,6 +87,16 @@ const Sizes = z.strictObject({
   runs: z.strictObject({
     maxRuns: z.int().min(1),
     maxRunsPerOwner: z.int().min(1),
+    /** Sandboxes that one replica starts at the same time. */
+    maxLaunches: z.int().min(1),
+    /** Runs that wait for a place. A run that waits longer for its first sandbox fails. */
+    maxQueued: z.int().min(1),
+    maxQueuedPerOwner: z.int().min(1),
+    queueSeconds: z.int().min(60),
+    /** How often a turn is saved while it works. */
+    checkpointSeconds: z.int().min(10),
+    /** Checkpoints, uploads and results of one owner in the database. */
+    storedGibPerOwner: z.int().min(1),
     /** The maximum life of a claim. Admission rejects longer ones. */
     maxHours: z.int().min(1).max(168),
     idleSeconds: z.int().min(60),

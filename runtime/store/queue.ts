@@ -77,6 +77,11 @@ export interface QueueTransaction {
   waitForRoom(id: string, wait: { readonly pauseMs: number; readonly retryMs: number }): Promise<void>
   /** How often the run found no room since it was queued. */
   readAttempts(id: string): Promise<number>
+  /**
+   * Queues runs that wait by their state but have no place in the queue, and that no living process holds: a replica of an
+   * earlier release queued them. Returns their ids.
+   */
+  queueLeftBehind(limit: number): Promise<string[]>
   /** Makes a run that waits in the queue overdue, so that the next sweep ends it. */
   expireInQueue(id: string): Promise<void>
 }

@@ -15,10 +15,12 @@ import {
   countRunsUnderWay,
   expireInQueue,
   listQueueHeads,
+  queueLeftBehind,
   readAttempts,
   waitForRoom,
 } from './tables/queue.ts'
-import { changeRun, changeRunState, countRuns, insertRun, lockIfFree, readAndLockRun } from './tables/runs.ts'
+import { lockIfFree } from './tables/run-lock.ts'
+import { changeRun, changeRunState, countRuns, insertRun, readAndLockRun } from './tables/runs.ts'
 import { writeSetting } from './tables/settings.ts'
 import { trustFirst } from './tables/trusted-folders.ts'
 import {
@@ -53,6 +55,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   waitForRoom: (id, wait) => waitForRoom(scope, id, wait),
   readAttempts: (id) => readAttempts(scope, id),
   expireInQueue: (id) => expireInQueue(scope, id),
+  queueLeftBehind: (limit) => queueLeftBehind(scope, limit),
 
   trustFirst: (folder) => trustFirst(scope, folder),
 

@@ -166,6 +166,16 @@ describe('an environment file', () => {
       'sizes.runs.maxRuns: is 17, but sizes.sandboxes.quota.claims is 16',
     ],
     [
+      'more launches than runs',
+      (value) => (value['sizes'].runs.maxLaunches = 17),
+      'sizes.runs.maxLaunches: is above sizes.runs.maxRuns',
+    ],
+    [
+      'a longer queue for one owner than for all',
+      (value) => (value['sizes'].runs.maxQueued = 999),
+      'sizes.runs.maxQueuedPerOwner: is above sizes.runs.maxQueued',
+    ],
+    [
       'a quota below the pools',
       (value) => (value['sizes'].sandboxes.quota.memoryMib = 40_000),
       'sizes.sandboxes.quota.memoryMib: is 40000, but the pools and 16 claims need 45312, overhead included',

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { RunState } from '../../contracts/api.ts'
-import type { Store } from '../../runtime/store/store.ts'
+import { HOLDER_LEASE, type Store } from '../../runtime/store/store.ts'
 import { givenRun } from './rows.ts'
-import { type StoreUnderTest, useStore } from './store-under-test.ts'
+import { openAt, type StoreUnderTest, useStore } from './store-under-test.ts'
 
 /** The queue of runs that wait for a sandbox. It follows the states of the runs. */
 export function testQueue(engine: StoreUnderTest): void {
@@ -30,6 +30,36 @@ export function testQueue(engine: StoreUnderTest): void {
       expect(await headsOf('h1', 'h2')).toEqual([other])
       await move(first, 'cancelled')
       await move(other, 'cancelled')
+    })
+
+    it('takes in runs without a place that no living process holds', async () => {
+      const location = await engine.freshLocation()
+      const own = await openAt(location)
+      const run = (change = {}) => givenRun(own, { kind: 'command', ...change })
+      const [left, resumed, held, placed] = [
+        await run({ owner: 'a', holder: 'a replica that stopped' }),
+        await run({ owner: 'b', startedAt: '2026-01-01T00:00:00.000Z' }),
+        await run({ owner: 'c', holder: 'a replica that lives' }),
+        await run({ owner: 'd' }),
+      ]
+      await own.acquireLease(`${HOLDER_LEASE}a replica that lives`, 'a replica that lives', 600_000)
+      await engine.execute(location, `delete from queue where run_id in ('${left}', '${held}')`)
+      await engine.execute(location, `update queue set place = null where run_id = '${resumed}'`)
+      const heads = async () =>
+        (await own.transaction((tx) => tx.listQueueHeads({ lanes: LANES, limit: 100 }))).map(
+          ({ runId }) => runId,
+        )
+      expect(await heads()).toEqual([placed])
+
+      const taken = await own.transaction((tx) => tx.queueLeftBehind(100))
+
+      expect(taken.toSorted()).toEqual([left, resumed].toSorted())
+      expect((await heads()).toSorted()).toEqual([left, resumed, placed].toSorted())
+      expect((await own.readRun(left))?.holder).toBeUndefined()
+      // A run that has begun waits without a deadline.
+      expect(await own.listOverdueInQueue({ afterMs: -60_000, limit: 100 })).not.toContain(resumed)
+      expect(await own.transaction((tx) => tx.queueLeftBehind(100))).toEqual([])
+      await own.close()
     })
 
     it('gives a run that is queued again its first place', async () => {

@@ -15,7 +15,8 @@ import {
   type UnderWayQuery,
 } from '../queue.ts'
 import { RowReader } from '../row-reader.ts'
-import type { NewRun } from '../store.ts'
+import { HOLDER_LEASE, type NewRun } from '../store.ts'
+import { lockIfFree } from './run-lock.ts'
 
 /** Starts that an estimate is based on: this many, and none that is older. */
 const KEPT_STARTS = 20
@@ -103,6 +104,38 @@ async function requireRow({ db }: Scope, runId: string): Promise<void> {
     .insertInto('queue')
     .values({ run_id: runId, lane, owner, queued_ms, not_before_ms: 0, attempts: 0 })
     .execute()
+}
+
+/**
+ * Queues runs that a replica of an earlier release left behind: by their state they wait in the queue, but they have no place in
+ * it, and no process holds them. Returns their ids.
+ */
+export async function queueLeftBehind(scope: Scope, limit: number): Promise<string[]> {
+  const { db, engine } = scope
+  const left = db
+    .selectFrom('runs')
+    .leftJoin('queue', 'queue.run_id', 'runs.id')
+    .leftJoin('leases', (join) =>
+      join
+        .on('leases.name', '=', sql<string>`${sql.lit(HOLDER_LEASE)} || ${sql.ref('runs.holder')}`)
+        .on('leases.expires_ms', '>', engine.nowMs),
+    )
+    .select(['runs.id', 'runs.state', 'runs.started_at'])
+    .where('runs.state', 'in', QUEUED_STATES)
+    .where('queue.place', 'is', null)
+    .where('leases.name', 'is', null)
+  const queued: string[] = []
+  for (const { id } of await left.orderBy('runs.id').limit(limit).execute()) {
+    if (!(await lockIfFree(scope, id))) continue
+    // Another replica may have queued it in the meantime.
+    const run = await left.where('runs.id', '=', id).executeTakeFirst()
+    const to = QUEUED_STATES.find((state) => state === run?.state)
+    if (!run || !to) continue
+    await enter(scope, id, { from: run.started_at === null ? undefined : 'suspended', to })
+    await db.updateTable('runs').set({ holder: null }).where('id', '=', id).execute()
+    queued.push(id)
+  }
+  return queued
 }
 
 async function leave(scope: Scope, runId: string, to: RunState): Promise<void> {

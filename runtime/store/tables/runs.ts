@@ -134,11 +134,6 @@ export async function readRun({ db }: Scope, id: string): Promise<RunRow | undef
   return row && toRun(row)
 }
 
-export async function lockIfFree({ db, engine }: Scope, id: string): Promise<boolean> {
-  const query = db.selectFrom('runs').select('id').where('id', '=', toText(id))
-  return (await engine.lockFreeRows(query).executeTakeFirst()) !== undefined
-}
-
 export async function readAndLockRun(scope: Scope, id: string): Promise<RunRow | undefined> {
   const query = scope.db.selectFrom('runs').selectAll().where('id', '=', toText(id))
   const row = await scope.engine.lockRows(query).executeTakeFirst()

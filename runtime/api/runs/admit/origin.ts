@@ -3,8 +3,10 @@ import type { SandboxSettingsPatch } from '../../../../contracts/policy.ts'
 import type { AuditDraft } from '../../../audit/chain.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
+import type { CallRow } from '../../../store/call-row.ts'
 import type { CheckpointPart, RunOrigin } from '../../../store/checkpoint.ts'
 import type { RunRow, Store, Transaction } from '../../../store/store.ts'
+import { wasReleased } from '../launch/preface.ts'
 import { isFinal, requireRun } from '../run-view.ts'
 import type { Caller } from '../service.ts'
 
@@ -129,11 +131,31 @@ export async function firstPrompt(
 /** Lists the calls that a conversation saved during a turn leaves open. */
 async function openTurn(tx: Transaction, { id, checkpoint }: RunRow): Promise<string[]> {
   if (checkpoint?.turnId === undefined) return []
-  const tools: string[] = []
-  for (const callId of (checkpoint.carriedCalls ?? []).slice(0, MAX_TOLD_CALLS))
-    tools.push(JSON.stringify((await tx.readCall(id, callId))?.tool ?? 'unknown'))
-  const copied = `This conversation is a copy of the run ${id}, made in the middle of a turn. That turn does not continue here.`
-  if (tools.length === 0) return [copied]
-  const waited = `These calls waited for a person then: ${tools.join(', ')}. They were not carried out here, and no decision about them counts here. Make such a call only if the request below needs it.`
-  return [copied, waited]
+  const { carriedCalls = [], openCalls = [] } = checkpoint
+  const open = await callsOf(tx, id, openCalls)
+  const [waited, made] = [await callsOf(tx, id, carriedCalls), open.filter(wasReleased)]
+  return [
+    `This conversation is a copy of the run ${id}, made in the middle of a turn. That turn does not continue here.`,
+    ...(waited.length === 0
+      ? []
+      : [
+          `These calls waited for a person then: ${toolsOf(waited)}. They were not carried out here, and no decision about them counts here. Make such a call only if the request below needs it.`,
+        ]),
+    ...(made.length === 0
+      ? []
+      : [
+          `These calls were carried out in ${id} after the copy was made: ${toolsOf(made)}. Their effects outside the workspace remain, and their effects on files are not here. Check before you repeat one.`,
+        ]),
+  ]
 }
+
+async function callsOf(tx: Transaction, runId: string, callIds: readonly string[]): Promise<CallRow[]> {
+  const calls: CallRow[] = []
+  for (const callId of callIds.slice(0, MAX_TOLD_CALLS)) {
+    const call = await tx.readCall(runId, callId)
+    if (call) calls.push(call)
+  }
+  return calls
+}
+
+const toolsOf = (calls: readonly CallRow[]) => calls.map(({ tool }) => JSON.stringify(tool)).join(', ')

@@ -28,7 +28,7 @@ export async function unsavedCalls(
   return [...rows.flatMap((row) => (row && wasReleased(row) ? [row] : [])), ...since]
 }
 
-const wasReleased = ({ decision }: CallRow): boolean => {
+export const wasReleased = ({ decision }: CallRow): boolean => {
   const outcome = (decision as CallDecision | undefined)?.outcome
   return outcome === 'release' || outcome === 'answer'
 }

@@ -8,20 +8,33 @@ import type { Dispatcher } from './dispatcher.ts'
 
 const EVERY_MS = 1_000
 const BATCH = 200
+/** Such runs exist only during an upgrade of the replicas. */
+const LEFT_BEHIND_EVERY_MS = 60_000
 
 /** One timer for all runs that wait: they start when they are due, and end after the deadline of the queue. */
 export function watchQueue(
   deps: RunDeps,
   parts: FinishParts & { readonly queue: Pick<Dispatcher, 'wake'> },
 ): { stop(): Promise<void> } {
+  let lookedAt = Number.NEGATIVE_INFINITY
   const round = async () => {
     parts.queue.wake()
     if (deps.isTemporary) return
+    if (performance.now() - lookedAt > LEFT_BEHIND_EVERY_MS) {
+      lookedAt = performance.now()
+      await bestEffort(deps.log, 'queue the runs of an earlier release', () => queueLeftBehind(deps))
+    }
     await endOverdue(deps, parts).catch((error: unknown) =>
       deps.log.warn('runs that wait too long could not be looked at', { error: messageOf(error) }),
     )
   }
   return repeat(round, EVERY_MS)
+}
+
+/** A replica of an earlier release keeps its waiting runs in memory. When it has stopped, nothing would start them. */
+export async function queueLeftBehind({ store, log }: Pick<RunDeps, 'store' | 'log'>): Promise<void> {
+  const ids = await store.transaction((tx) => tx.queueLeftBehind(BATCH))
+  for (const runId of ids) log.warn('a run of an earlier release is put into the queue', { runId })
 }
 
 /** Ends runs that waited too long for their first sandbox, and those whose end was not stored completely. */
