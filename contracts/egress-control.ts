@@ -4,7 +4,7 @@ import {
   EgressDestination,
   EgressGeneration,
   EgressPod,
-  EgressReport,
+  EgressRunReport,
   EgressState,
 } from './egress.ts'
 
@@ -85,9 +85,6 @@ export const EgressReportBatch = z.strictObject({
   proxy: z.guid(),
   /** Number of the first report. Numbers start at 1. A batch is sent again until it is accepted, so the API drops repeats. */
   first: z.int().positive(),
-  reports: z
-    .array(z.discriminatedUnion('type', [EgressReport.options[1], EgressReport.options[2]]))
-    .min(1)
-    .max(256),
+  reports: z.array(EgressRunReport).min(1).max(256),
 })
 export type EgressReportBatch = z.infer<typeof EgressReportBatch>

@@ -153,12 +153,18 @@ export type EgressSummary = z.infer<typeof EgressSummary>
 
 const Of = { runId: z.string(), generation: z.int().nonnegative() }
 
+/** Reports that the event stream of a run gets. */
+export const EgressRunReport = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('denied'), ...Of, data: EgressDenied }),
+  z.strictObject({ type: z.literal('summary'), ...Of, data: EgressSummary }),
+])
+export type EgressRunReport = z.infer<typeof EgressRunReport>
+
 /** What the proxy reports. Reports about a sandbox precede the `applied` of the state that no longer lists it. */
 export const EgressReport = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('applied'), revision: z.int().nonnegative() }),
   /** Sent and received since the last report of the sandbox. */
   z.strictObject({ type: z.literal('usage'), ...Of, bytes: z.int().positive() }),
-  z.strictObject({ type: z.literal('denied'), ...Of, data: EgressDenied }),
-  z.strictObject({ type: z.literal('summary'), ...Of, data: EgressSummary }),
+  ...EgressRunReport.options,
 ])
 export type EgressReport = z.infer<typeof EgressReport>

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { EgressDenied, EgressReport } from '../../../contracts/egress.ts'
+import type { EgressDenied, EgressRunReport } from '../../../contracts/egress.ts'
 import type { EgressReportBatch } from '../../../contracts/egress-control.ts'
 import type { RunEvent } from '../../../contracts/events.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
@@ -8,10 +8,9 @@ import type { Log } from '../../kit/log.ts'
 import type { RunRow, Store, Transaction } from '../../store/store.ts'
 import type { AuditTrail } from '../runs/audit-trail.ts'
 
-type Report = Exclude<EgressReport, { type: 'applied' | 'usage' }>
 export type ReportOfRun =
-  | Omit<Extract<Report, { type: 'denied' }>, 'runId'>
-  | Omit<Extract<Report, { type: 'summary' }>, 'runId'>
+  | Omit<Extract<EgressRunReport, { type: 'denied' }>, 'runId'>
+  | Omit<Extract<EgressRunReport, { type: 'summary' }>, 'runId'>
 
 export interface ReportWriterOptions {
   readonly store: Pick<Store, 'transaction'>

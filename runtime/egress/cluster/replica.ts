@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { delay } from '../../kit/deadline.ts'
 import type { Log } from '../../kit/log.ts'
-import type { Resolve } from '../dial.ts'
 import { EGRESS_LIMITS } from '../limits.ts'
+import type { Resolve } from '../look-ups.ts'
 import { EgressProxy } from '../proxy.ts'
 import { type ControlPlace, followControlStream } from './control-stream.ts'
 import { serveHealth } from './health-listener.ts'
@@ -46,7 +46,10 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
   const lease = new Lease({ onOver: () => void forget() })
   const verifier = new TokenVerifier()
   const proxy: EgressProxy = new EgressProxy({
-    report: (report) => report.type !== 'applied' && queue.add(report),
+    // Each replica limits the bytes of a run by itself, so it reports no usage.
+    report: (report) => {
+      if (report.type === 'denied' || report.type === 'summary') queue.add(report)
+    },
     closedBy: () => lease.refusal,
     ...(resolve && { resolve }),
   })

@@ -1,14 +1,12 @@
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
-import type { EgressReport } from '../../../contracts/egress.ts'
+import type { EgressRunReport } from '../../../contracts/egress.ts'
 import type { EgressReportBatch } from '../../../contracts/egress-control.ts'
 import { EGRESS_CONTROL_ROUTES } from '../../../contracts/routes.ts'
 import { delay } from '../../kit/deadline.ts'
 import { messageOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { type ControlPlace, controlRequest } from './control-stream.ts'
-
-export type RunReport = Exclude<EgressReport, { type: 'applied' }>
 
 export interface ReportQueueOptions extends ControlPlace {
   /** Identifies this process of the proxy. */
@@ -29,7 +27,7 @@ const POST_MS = 10_000
 export class ReportQueue {
   readonly #options: ReportQueueOptions
   readonly #stop = new AbortController()
-  #waiting: RunReport[] = []
+  #waiting: EgressRunReport[] = []
   /** Number of the first report that waits. */
   #first = 1
   #sending: Promise<void> | undefined
@@ -42,7 +40,7 @@ export class ReportQueue {
     return this.#waiting.length
   }
 
-  add(report: RunReport): void {
+  add(report: EgressRunReport): void {
     if (this.#waiting.length >= MAX_WAITING) {
       this.#waiting.shift()
       this.#first += 1
