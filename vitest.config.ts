@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { LongestFirst } from './test/helpers/longest-first.ts'
 
 /** Tests of other configurations: they need a cluster, a Pulumi engine or other tools. */
 const ELSEWHERE = ['test/cluster/**', 'test/pulumi/cli/**', 'test/attack/**']
@@ -20,6 +21,7 @@ export default defineConfig({
   test: {
     // One more than a small machine has processors: many tests wait for processes that they started.
     maxWorkers: 3,
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         // No processes and no network. All of them together take seconds.
