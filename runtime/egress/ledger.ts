@@ -64,6 +64,8 @@ export class Ledger {
   readonly #hosts = new Map<string, Mutable<HostSummary>>()
   #hour = { startedAt: Number.NEGATIVE_INFINITY, reports: 0 }
   #omitted = 0
+  /** The service has stored everything about the sandbox when it hears that the state is applied. */
+  #isClosed = false
   #bytes = 0
 
   constructor(options: LedgerOptions) {
@@ -76,6 +78,7 @@ export class Ledger {
   }
 
   refuse(refused: Refused, phase: RunPhase): void {
+    if (this.#isClosed) return
     const { limits, now } = this.#options
     this.#count({ ...refused, phase, sentBytes: 0, receivedBytes: 0 }, 'denied')
     const own = [refused.host, refused.port, refused.method, refused.path, refused.rule].join(' ')
@@ -115,7 +118,7 @@ export class Ledger {
   close(): void {
     const { runId, generation, report } = this.#options
     for (const repeated of this.#refusals.values()) if (repeated.count > 0) this.#reportRefusal(repeated)
-    this.#refusals.clear()
+    this.#isClosed = true
     const hosts = [...this.#hosts.values()].sort((a, b) => (a.host < b.host ? -1 : 1))
     if (hosts.length === 0) return
     report({ type: 'summary', runId, generation, data: { hosts, omitted: this.#omitted } })

@@ -90,3 +90,14 @@ it('reports a bounded number of refusals in an hour, says so in the last one, an
   ledger.close()
   expect(reports.at(-1)).toMatchObject({ type: 'summary', data: { hosts: { length: 11 } } })
 })
+
+it('reports nothing after its end: a look-up may end later than its sandbox', () => {
+  const { ledger, reports, refuse } = rig()
+  refuse('a')
+  ledger.close()
+  const before = reports.length
+
+  refuse('b')
+
+  expect(reports).toHaveLength(before)
+})

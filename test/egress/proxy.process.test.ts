@@ -335,3 +335,26 @@ describe('a server behind TLS that is passed on unread', () => {
     expect(denied()).toMatchObject([{ rule: 'client-hello' }])
   })
 })
+
+describe('a client that reads nothing', () => {
+  it('is disconnected when the proxy holds too many bytes for slow readers', async () => {
+    const { port } = await rawServer(Buffer.concat([serverHello('other'), Buffer.alloc(16 * 1024 ** 2)]))
+    const { socketPath, denied } = await proxyRig({
+      ports: [port],
+      limits: { meterMs: 20, bufferedBytes: 10_000 },
+    })
+    const slow = await tunnel(socketPath, `${HOST}:${port}`)
+    const idle = await tunnel(socketPath, `${HOST}:${port}`)
+
+    slow.write(clientHello(HOST))
+    slow.pause()
+
+    await until('it is reported', () => denied().length > 0)
+    expect(denied()).toMatchObject([
+      { rule: 'too-many-connections', reason: expect.stringContaining('slow') },
+    ])
+    expect(idle.destroyed).toBe(false)
+    idle.destroy()
+    slow.destroy()
+  })
+})
