@@ -8,7 +8,7 @@ export const EGRESS_RELAY_PORT = 3128
 export const EGRESS_SOCKET = { folder: 'egress', name: 'socket' } as const
 
 /** File in that folder with the certificates that commands trust. Absent if the proxy terminates no TLS for them. */
-export const EGRESS_TRUST_FILE = 'ca.pem'
+export const EGRESS_TRUST_FILE = 'ca.crt'
 
 /** Response header of the egress proxy with the sentence that explains a refusal. */
 export const EGRESS_REASON_HEADER = 'agentweaver-egress'
@@ -92,6 +92,7 @@ export type EgressState = z.infer<typeof EgressState>
 export const EgressRule = z.enum([
   'address',
   'budget',
+  'certificate',
   'client-hello',
   'encrypted-client-hello',
   'identity',
@@ -100,10 +101,12 @@ export const EgressRule = z.enum([
   'name-mismatch',
   'no-server-name',
   'not-listed',
+  'path',
   'phase',
   'plain-http',
   'port',
   'proxy-unavailable',
+  'request',
   'run-ended',
   'too-many-connections',
 ])
@@ -116,6 +119,8 @@ export const EgressDenied = z.strictObject({
   host: z.string().max(300),
   port: z.int().min(0).max(65_535),
   method: z.string().max(32).optional(),
+  /** Without its query. */
+  path: z.string().max(200).optional(),
   rule: EgressRule,
   reason: z.string().max(1000),
   remedy: z.string().max(1000),

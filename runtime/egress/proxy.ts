@@ -2,16 +2,19 @@ import type { Socket } from 'node:net'
 import type { EgressCaller, EgressGeneration, EgressReport, EgressState } from '../../contracts/egress.ts'
 import { messageOf } from '../kit/errors.ts'
 import { Connections } from './connections.ts'
-import type { Refusal } from './decide.ts'
 import { type Dialler, resolveBySystem } from './dial.ts'
 import { Endpoint } from './endpoint.ts'
+import { LeafCache } from './leaf-cache.ts'
 import { EGRESS_LIMITS } from './limits.ts'
+import type { Refusal } from './refusals.ts'
 
 export interface EgressProxyOptions extends Partial<Dialler> {
   readonly report: (report: EgressReport) => void
   readonly now?: () => number
   /** Why the proxy opens no connection at all. @default it opens connections */
   readonly closedBy?: () => Refusal | undefined
+  /** Roots that a destination's certificate may have. @default those of Node */
+  readonly roots?: readonly string[]
 }
 
 /** A caller that a token identifies, and where its connection comes from. */
@@ -57,10 +60,12 @@ const keyOf = ({ runId, generation }: Pick<EgressGeneration, 'runId' | 'generati
 export class EgressProxy {
   readonly #options: EgressProxyOptions
   readonly #served = new Map<string, Served>()
+  readonly #leaves: LeafCache
   readonly #meter: NodeJS.Timeout
 
   constructor(options: EgressProxyOptions) {
     this.#options = options
+    this.#leaves = new LeafCache({ now: options.now ?? Date.now })
     const { meterMs } = options.limits ?? EGRESS_LIMITS
     this.#meter = setInterval(() => this.#forEach(({ connections }) => connections.meter()), meterMs)
     this.#meter.unref()
@@ -68,6 +73,7 @@ export class EgressProxy {
 
   /** Takes a state over. Connections that it does not allow are closed before this returns. */
   async apply(state: EgressState): Promise<void> {
+    this.#leaves.setAuthorities(state.authorities ?? [])
     const listed = new Map(state.generations.map((generation) => [keyOf(generation), generation]))
     for (const [key, served] of this.#served) {
       const generation = listed.get(key)
@@ -142,7 +148,8 @@ export class EgressProxy {
   ): Endpoint {
     const { limits = EGRESS_LIMITS, resolve = resolveBySystem } = this.#options
     const hasRoom = () => this.count < limits.connections
-    return new Endpoint({ ...this.#options, limits, resolve, ...where, connections, hasRoom })
+    const contextFor = (authority: string, host: string) => this.#leaves.contextFor(authority, host)
+    return new Endpoint({ ...this.#options, limits, resolve, ...where, connections, contextFor, hasRoom })
   }
 
   #close(key: string, { connections, endpoints }: Served): void {

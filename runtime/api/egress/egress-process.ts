@@ -10,6 +10,9 @@ import type { Log } from '../../kit/log.ts'
 
 const SERVER = fileURLToPath(new URL('../../egress/server.ts', import.meta.url))
 
+/** The proxy accepts the certificate authorities of this machine too, as programs outside a sandbox do. */
+const FLAGS = ['--disable-warning=ExperimentalWarning', '--use-system-ca'] as const
+
 /** Generous: a busy laptop can take seconds to start a process. */
 const APPLY_TIMEOUT_MS = 30_000
 const EXIT_TIMEOUT_MS = 5_000
@@ -88,7 +91,7 @@ export class EgressProcess {
     clearTimeout(this.#restart)
     if (this.#isClosed) return
     const { log, rootsFile } = this.#options
-    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', SERVER], {
+    const child = spawn(process.execPath, [...FLAGS, SERVER], {
       stdio: ['pipe', 'pipe', 'pipe'],
       // In its own session, so that Ctrl+C in the terminal does not end it before the sandboxes.
       detached: true,

@@ -70,8 +70,18 @@ async function* messagesOf(options: ControlStreamOptions, stop: AbortSignal) {
   response.setTimeout(SILENCE_MS, () => response.destroy(new Error('the stream is silent')))
   const policies = new Map<string, EgressDestination[]>()
   for await (const line of linesOf(response)) {
-    const message = EgressControlMessage.parse(JSON.parse(line))
+    const message = parseMessage(line)
     yield { message, state: stateOf(message, policies) }
+  }
+}
+
+/** Without the parser's message, which quotes its input: a state contains private keys. */
+function parseMessage(line: string): EgressControlMessage {
+  try {
+    return EgressControlMessage.parse(JSON.parse(line))
+  } catch {
+    // biome-ignore lint/style/useErrorCause: the cause has the private keys.
+    throw new Error('the API sent a message that this egress proxy cannot read; both must be of one release')
   }
 }
 

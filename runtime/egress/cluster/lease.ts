@@ -1,5 +1,5 @@
 import { EGRESS_LEASE } from '../../../contracts/egress-control.ts'
-import type { Refusal } from '../decide.ts'
+import type { Refusal } from '../refusals.ts'
 
 export interface LeaseOptions {
   /** Called when the grace after the end of the lease is over. */
