@@ -95,7 +95,7 @@ describe.skipIf(noNodes !== undefined)(
       })
       sandbox = id
       await waitUntil({ what: 'a sandbox', timeoutMs: READY_MS, everyMs: 500 }, async () =>
-        (await api.service.readSandbox(id)).state === 'running' ? true : undefined,
+        ['running', 'waiting'].includes((await api.service.readSandbox(id)).state) ? true : undefined,
       )
     }, DEPLOY_MS)
     afterAll(() => api?.stop())
