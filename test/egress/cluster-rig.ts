@@ -143,11 +143,16 @@ export async function ask(port: number, ...pieces: string[]): Promise<string> {
 }
 
 /** Opens a tunnel, and returns its socket and the head of the answer. */
-export async function open(port: number, target: string, token?: string) {
+/** Keys of another deployment. */
+export const otherKeys = () => ({
+  ticketKey: { kid: 'other', privateKey: generateKeyPairSync('ed25519').privateKey },
+})
+
+export async function open(port: number, target: string, credentials?: string) {
   const socket: Socket = connect(port, '127.0.0.1')
   socket.on('error', () => undefined)
-  const credentials = token === undefined ? '' : `Proxy-Authorization: Bearer ${token}\r\n`
-  socket.write(`CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\n${credentials}\r\n`)
+  const header = credentials === undefined ? '' : `Proxy-Authorization: ${credentials}\r\n`
+  socket.write(`CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\n${header}\r\n`)
   const [head] = (await once(socket, 'data')) as [Buffer]
   return { socket, head: head.toString('latin1') }
 }

@@ -1,0 +1,103 @@
+import { generateKeyPairSync } from 'node:crypto'
+import { decodeJwt } from 'jose'
+import { expect, it, onTestFinished } from 'vitest'
+import type { EgressAccess } from '../../contracts/egress-control.ts'
+import { SandboxSettings } from '../../contracts/policy.ts'
+import type { AgentHostClient } from '../../runtime/agent-host-client/client.ts'
+import { ClusterEgress } from '../../runtime/api/egress/cluster-egress.ts'
+import type { ReportOfRun } from '../../runtime/api/egress/report-writer.ts'
+import { silentLog } from '../../runtime/kit/log.ts'
+import type { OpenNetwork } from '../../runtime/store/egress.ts'
+import type { RunRow } from '../../runtime/store/store.ts'
+import { until } from '../helpers/until.ts'
+
+function rig({ networkEnabled = true, proxies = 1 } = {}) {
+  const opened: OpenNetwork[] = []
+  const closed: unknown[] = []
+  const told: (ReportOfRun & { runId: string })[] = []
+  const given: EgressAccess[] = []
+  const rounds = { count: 0 }
+  const egress = new ClusterEgress({
+    store: {
+      readRun: async () =>
+        ({ settings: SandboxSettings.parse({ network_enabled: networkEnabled }) }) as RunRow,
+      openNetwork: async (network) => void opened.push(network),
+      closeNetwork: async (key) => void closed.push(key),
+      countProxies: async () => {
+        rounds.count += 1
+        return proxies
+      },
+    },
+    rules: {
+      destinationsOf: ({ settings }) => (settings.network_enabled ? [] : undefined),
+      loosenedFor: () => ['a.example'],
+    },
+    trust: { bundle: 'PEM' },
+    keys: { ticketKey: { kid: 'k', privateKey: generateKeyPairSync('ed25519').privateKey } },
+    writer: {
+      write: (runId, report) => void told.push({ ...report, runId }),
+      settled: async () => undefined,
+    },
+    onChange: () => undefined,
+    clock: () => new Date(),
+    log: silentLog,
+    watchEveryMs: 5,
+  })
+  onTestFinished(() => egress.stop())
+  const client = { giveEgress: async (access: EgressAccess) => void given.push(access) }
+  const connect = () =>
+    egress.connect(
+      { uids: { claim: 'c', sandbox: 's', pod: 'p1' }, podAddresses: ['10.0.0.7'] },
+      { runId: 'run_1', generation: 3, kind: 'agent', signal: new AbortController().signal },
+    )
+  return { connect, client: client as unknown as AgentHostClient, opened, closed, told, given, rounds }
+}
+
+it('lists the sandbox and gives it a token that names its pod', async () => {
+  const { connect, client, opened, given, closed } = rig()
+
+  const network = await connect()
+  await network?.open?.(client)
+  await network?.close()
+
+  const pod = { uid: 'p1', addresses: ['10.0.0.7'] }
+  expect(opened).toEqual([{ runId: 'run_1', generation: 3, kind: 'agent', pod }])
+  const claims = decodeJwt(given[0]?.commandsToken ?? '')
+  expect(claims).toMatchObject({
+    aud: 'agentweaver-egress',
+    sub: 'run_1',
+    generation: 3,
+    caller: 'commands',
+    pod,
+  })
+  expect(Number(claims.exp) - Number(claims.iat)).toBe(900)
+  expect(closed).toEqual([{ runId: 'run_1', generation: 3 }])
+})
+
+it('gives nothing to a run without network access', async () => {
+  const { connect, opened } = rig({ networkEnabled: false })
+
+  expect(await connect()).toBeUndefined()
+  expect(opened).toEqual([])
+})
+
+it('reports once to a run that no replica is connected', async () => {
+  const { connect, client, told, rounds } = rig({ proxies: 0 })
+  const network = await connect()
+  await network?.open?.(client)
+
+  await until('the service has looked ten times', () => rounds.count >= 10)
+
+  expect(told).toHaveLength(1)
+  expect(told[0]).toMatchObject({ runId: 'run_1', type: 'denied', data: { rule: 'proxy-unavailable' } })
+})
+
+it('reports nothing while a replica is connected', async () => {
+  const { connect, client, told, rounds } = rig()
+  const network = await connect()
+  await network?.open?.(client)
+
+  await until('the service has looked ten times', () => rounds.count >= 10)
+
+  expect(told).toEqual([])
+})
