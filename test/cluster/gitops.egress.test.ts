@@ -8,7 +8,8 @@ import { type DeployedApi, deployApi } from './helpers/deployed-api.ts'
 
 const noNodes = whyNoNodes()
 const NAMESPACE = 'agentweaver-egress'
-const DEPLOY_MS = 600_000
+/** On a busy machine the images alone take five minutes. */
+const DEPLOY_MS = 1_200_000
 const READY_MS = 240_000
 const TEST_MS = 420_000
 const PROXY = '10.96.0.128'
@@ -85,6 +86,7 @@ describe.skipIf(noNodes !== undefined)(
 
     beforeAll(async () => {
       api = await deployApi(withProxy)
+      process.stderr.write('waiting for two replicas of the egress proxy\n')
       await untilReady(2)
       await api.waitForPools()
       const { id } = await api.service.createSandbox({
