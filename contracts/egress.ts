@@ -7,12 +7,25 @@ export const EGRESS_RELAY_PORT = 3128
 /** Below the private folder of a sandbox on this machine: the folder that commands see, and the proxy's socket in it. */
 export const EGRESS_SOCKET = { folder: 'egress', name: 'socket' } as const
 
+/** File in that folder with the certificates that commands trust. Absent if the proxy terminates no TLS for them. */
+export const EGRESS_TRUST_FILE = 'ca.crt'
+
 /** Response header of the egress proxy with the sentence that explains a refusal. */
 export const EGRESS_REASON_HEADER = 'agentweaver-egress'
 
 /** The process of a sandbox that connects: a command of the agent, or the process that holds the run's credential. */
 export const EgressCaller = z.enum(['commands', 'agent-host'])
 export type EgressCaller = z.infer<typeof EgressCaller>
+
+/** Requests that an entry allows: one of the methods, on a path that one of the patterns matches. */
+const EgressRequests = z.strictObject({
+  methods: z.union([z.array(z.string()).min(1), z.literal('any')]),
+  /** `*` stands for one segment, `**` at the end for all further segments. */
+  paths: z.array(z.string().startsWith('/').max(512)).min(1).max(64),
+})
+
+/** Spellings of a request that the proxy refuses unless the entry names them. */
+const EGRESS_SPELLINGS = ['encoded-slash', 'get-body', 'method-override'] as const
 
 /** One destination that a run may connect to, with all defaults filled in. */
 export const EgressDestination = z.strictObject({
@@ -27,6 +40,13 @@ export const EgressDestination = z.strictObject({
   http: z.literal('allow').optional(),
   /** Address ranges of a private endpoint. The host may have no other addresses. */
   addresses: z.array(z.string()).min(1).max(16).optional(),
+  /** Requests that the proxy allows if it can read them. One of the elements must match. Without it, every path. */
+  requests: z.array(EgressRequests).min(1).max(32).optional(),
+  /** Digest of the authority with which the proxy terminates TLS. Without it, the proxy passes TLS on unread. */
+  authority: z.string().min(1).max(64).optional(),
+  /** Allows an upgrade to the WebSocket protocol. */
+  upgrade: z.literal('websocket').optional(),
+  allow: z.array(z.enum(EGRESS_SPELLINGS)).min(1).optional(),
 })
 export type EgressDestination = z.infer<typeof EgressDestination>
 
@@ -41,10 +61,21 @@ export const EgressGeneration = z.strictObject({
 })
 export type EgressGeneration = z.infer<typeof EgressGeneration>
 
+/** An intermediate authority, with which the proxy issues certificates for the hosts that it terminates. */
+const EgressAuthority = z.strictObject({
+  /** SHA-256 of the certificate, in hexadecimal digits. A renewed authority has another one. */
+  digest: z.string().min(1).max(64),
+  /** PEM. */
+  certificate: z.string().max(65_536),
+  /** Private key, PKCS #8 in PEM. It must never be in a log, an event or an error. */
+  key: z.string().max(4096),
+})
+
 /** All that the proxy allows. A sandbox that is not listed reaches nothing. */
 export const EgressState = z.strictObject({
   revision: z.int().nonnegative(),
   generations: z.array(EgressGeneration).max(4096),
+  authorities: z.array(EgressAuthority).max(256).optional(),
 })
 export type EgressState = z.infer<typeof EgressState>
 
@@ -52,6 +83,7 @@ export type EgressState = z.infer<typeof EgressState>
 export const EgressRule = z.enum([
   'address',
   'budget',
+  'certificate',
   'client-hello',
   'encrypted-client-hello',
   'malformed-request',
@@ -59,10 +91,12 @@ export const EgressRule = z.enum([
   'name-mismatch',
   'no-server-name',
   'not-listed',
+  'path',
   'phase',
   'plain-http',
   'port',
   'proxy-unavailable',
+  'request',
   'run-ended',
   'too-many-connections',
 ])
@@ -75,6 +109,8 @@ export const EgressDenied = z.strictObject({
   host: z.string().max(300),
   port: z.int().min(0).max(65_535),
   method: z.string().max(32).optional(),
+  /** Without its query. */
+  path: z.string().max(200).optional(),
   rule: EgressRule,
   reason: z.string().max(1000),
   remedy: z.string().max(1000),

@@ -5,7 +5,9 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { LocalEgress } from '../../runtime/api/egress/local-egress.ts'
+import { createNetworkRules } from '../../runtime/api/egress/network-rules.ts'
 import type { ReportOfRun, ReportWriter } from '../../runtime/api/egress/report-writer.ts'
+import { createTrust } from '../../runtime/api/egress/trust.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import type { RunRow } from '../../runtime/store/store.ts'
@@ -18,12 +20,13 @@ name: test
 classes:
   agent:
     - { host: ${HOST}, ports: [443], mode: full, why: a host for commands of an agent }
-    - { host: pypi.org, ports: [443], mode: read-only, splice: allow, why: a host without its limit }
+    - { host: spliced.agentweaver-test.com, ports: [443], mode: read-only, splice: allow, why: a host without its limit }
     - { host: api.github.com, ports: [443], mode: full, caller: agent-host, why: a host for the agent only }
   command: []
 `
 
 const row = (networkEnabled: boolean) => ({ settings: { network_enabled: networkEnabled } }) as RunRow
+const trust = await createTrust(new Uint8Array(32))
 
 function rig({ networkEnabled = true, readRun = async () => row(networkEnabled) } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-local-egress-'))
@@ -33,7 +36,8 @@ function rig({ networkEnabled = true, readRun = async () => row(networkEnabled) 
     settled: async () => undefined,
   } as unknown as ReportWriter
   const store = { readRun }
-  const egress = new LocalEgress({ store, policy: loadEgressPolicy(POLICY), writer, log: silentLog })
+  const rules = createNetworkRules(loadEgressPolicy(POLICY))
+  const egress = new LocalEgress({ store, rules, trust, writer, log: silentLog })
   onTestFinished(async () => {
     await egress.stop()
     rmSync(folder, { recursive: true, force: true })
@@ -45,8 +49,8 @@ function rig({ networkEnabled = true, readRun = async () => row(networkEnabled) 
     socketPath: join(folder, runId),
     signal: AbortSignal.timeout(600_000),
   })
-  const rules = () => told.flatMap((report) => (report.type === 'denied' ? [report.data.rule] : []))
-  return { egress, sandbox, told, rules, folder }
+  const refusedBy = () => told.flatMap((report) => (report.type === 'denied' ? [report.data.rule] : []))
+  return { egress, sandbox, told, rules: refusedBy, folder }
 }
 
 const CONNECT_OTHER = 'CONNECT other.agentweaver-test.com:443 HTTP/1.1\r\n\r\n'
@@ -76,7 +80,7 @@ it('starts the proxy on first need, and reports refusals to their run', async ()
   const ofCommand = await exchange(sandbox('two').socketPath, `CONNECT ${HOST}:443 HTTP/1.1\r\n\r\n`)
   await egress.close(sandbox('one'))
 
-  expect(loosened).toEqual(['pypi.org'])
+  expect(loosened).toEqual(['spliced.agentweaver-test.com'])
   expect(proxies()).toHaveLength(1)
   expect([answer, ofAgent, ofCommand].map((text) => text.slice(0, 12))).toEqual(
     new Array(3).fill('HTTP/1.1 403'),
@@ -102,7 +106,7 @@ it('waits while the store cannot be used', async () => {
   }
   const { egress, sandbox } = rig({ readRun })
 
-  expect(await egress.open(sandbox('one'))).toEqual(['pypi.org'])
+  expect(await egress.open(sandbox('one'))).toEqual(['spliced.agentweaver-test.com'])
   expect(attempts).toBe(3)
 })
 

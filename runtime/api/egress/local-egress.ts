@@ -1,19 +1,21 @@
-import type { EgressDenied, EgressDestination, EgressGeneration } from '../../../contracts/egress.ts'
+import { dirname } from 'node:path'
+import type { EgressDenied, EgressGeneration } from '../../../contracts/egress.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
-import { allowlist } from '../../../policies/agent/egress/allowlist.ts'
-import type { EgressPolicy } from '../../../policies/agent/egress/load.ts'
-import { resolveEgress } from '../../../policies/agent/egress/resolve.ts'
-import { placementOf } from '../../../policies/agent/egress/targets.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import type { Log } from '../../kit/log.ts'
 import type { Store } from '../../store/store.ts'
 import { patiently } from '../runs/drive/patient-store.ts'
+import { withAuthorities } from './authorities.ts'
 import { EgressProcess } from './egress-process.ts'
+import type { NetworkRules } from './network-rules.ts'
 import type { ReportWriter } from './report-writer.ts'
+import { type EgressTrust, writeTrustBundle } from './trust.ts'
 
 export interface LocalEgressOptions {
   readonly store: Pick<Store, 'readRun'>
-  readonly policy: EgressPolicy
+  readonly rules: NetworkRules
+  /** The authority that sandboxes trust, and what else they trust. */
+  readonly trust: EgressTrust
   readonly writer: ReportWriter
   readonly log: Log
 }
@@ -27,6 +29,9 @@ export interface EgressSandbox {
   /** Ends the wait for the store. */
   readonly signal: AbortSignal
 }
+
+/** An authority is replaced when it is 12 hours old, and ends after 24. */
+const RENEWAL_MS = 3_600_000
 
 const UNAVAILABLE: EgressDenied = {
   host: 'all hosts',
@@ -43,42 +48,37 @@ export class LocalEgress {
   readonly #process: EgressProcess
   readonly #open = new Map<string, EgressGeneration>()
   readonly #closing = new Map<string, Promise<void>>()
-  readonly #destinations: Readonly<Record<SandboxKind, readonly EgressDestination[]>>
-  /** Hosts that are reached without the limits of their entry, by class. */
-  readonly #loosened: Readonly<Record<SandboxKind, readonly string[]>>
+  readonly #renewal: NodeJS.Timeout
   #revision = 0
 
   constructor(options: LocalEgressOptions) {
-    const { writer, log, policy } = options
+    const { writer, log, trust } = options
     this.#options = options
     this.#process = new EgressProcess({
       log,
+      rootsFile: trust.rootsFile,
       onReport: ({ runId, ...report }) => writer.write(runId, report),
       onLost: () => this.#tellLost(),
     })
-    // A laptop has no names for the placeholders.
-    const egress = resolveEgress(policy, {})
-    const ofClass = (kind: SandboxKind) =>
-      allowlist(egress, kind, 'laptop').filter(isForCommands).map(toDestination)
-    this.#destinations = { agent: ofClass('agent'), command: ofClass('command') }
-    const loosened = (kind: SandboxKind) =>
-      egress.classes[kind]
-        .filter((one) => one.caller === undefined && placementOf(one, 'laptop').kind === 'loosened')
-        .map(({ host }) => host)
-    this.#loosened = { agent: loosened('agent'), command: loosened('command') }
+    this.#renewal = setInterval(() => void this.#renew(), RENEWAL_MS)
+    this.#renewal.unref()
   }
 
   /** Opens the network of a sandbox if the settings of its run allow it. Returns the hosts whose limits the proxy cannot enforce. */
   async open({ runId, generation, kind, socketPath, signal }: EgressSandbox): Promise<readonly string[]> {
-    const { store, log } = this.#options
-    const patience = { signal, log: log.child({ runId }) }
-    const run = await patiently(() => store.readRun(runId), patience)
-    if (!run?.settings.network_enabled) return []
-    const destinations = [...this.#destinations[kind]]
+    const { store, rules, trust } = this.#options
+    const log = this.#options.log.child({ runId })
+    const run = await patiently(() => store.readRun(runId), { signal, log })
+    const destinations = run && rules.destinationsOf(run, kind)
+    if (!destinations) return []
     this.#open.set(keyOf(runId, generation), { runId, generation, phase: 'work', socketPath, destinations })
     // A sandbox without a proxy has no network. Its commands print the reason.
-    await bestEffort(log, 'open the network of a sandbox', () => this.#apply())
-    return this.#loosened[kind]
+    await bestEffort(log, 'open the network of a sandbox', async () => {
+      if (destinations.some(({ authority }) => authority !== undefined))
+        await writeTrustBundle(dirname(socketPath), trust)
+      await this.#apply()
+    })
+    return rules.loosenedFor(kind)
   }
 
   /** Closes all connections of a sandbox, and stores what the proxy has reported about it. */
@@ -97,12 +97,19 @@ export class LocalEgress {
   }
 
   stop(): Promise<void> {
+    clearInterval(this.#renewal)
     return this.#process.close()
   }
 
-  #apply(): Promise<void> {
+  async #apply(): Promise<void> {
     this.#revision += 1
-    return this.#process.apply({ revision: this.#revision, generations: [...this.#open.values()] })
+    const state = { revision: this.#revision, generations: [...this.#open.values()] }
+    await this.#process.apply(withAuthorities(state, this.#options.trust.authorities))
+  }
+
+  async #renew(): Promise<void> {
+    if (this.#open.size === 0) return
+    await bestEffort(this.#options.log, 'renew the authorities of the egress proxy', () => this.#apply())
   }
 
   #tellLost(): void {
@@ -113,19 +120,3 @@ export class LocalEgress {
 }
 
 const keyOf = (runId: string, generation: number) => `${runId} ${generation}`
-
-const isForCommands = ({ caller }: { caller: string }) => caller === 'any'
-
-const toDestination = ({
-  ports,
-  phases,
-  addresses,
-  methods,
-  ...rest
-}: ReturnType<typeof allowlist>[number]): EgressDestination => ({
-  ...rest,
-  ports: [...ports],
-  phases: [...phases],
-  methods: methods === 'any' ? 'any' : [...methods],
-  ...(addresses && { addresses: [...addresses] }),
-})

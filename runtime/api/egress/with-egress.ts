@@ -50,7 +50,7 @@ const loosened = (hosts: readonly string[], { isolation }: BoundSandbox): Sandbo
     : [
         {
           category: 'egress-by-name',
-          message: `the egress proxy does not look into TLS, so commands can also send data to hosts that are meant for reading: ${hosts.join(', ')}`,
+          message: `the egress proxy passes TLS to these hosts on unread and does not enforce the methods and paths of their entries, because the entries have "splice: allow": ${hosts.join(', ')}`,
           backend: isolation.backend,
         },
       ]
