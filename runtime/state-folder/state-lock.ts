@@ -31,7 +31,7 @@ export function lockStateFolder(stateDir: string): () => void {
 }
 
 /** Another process has the state folder. */
-export class StateFolderBusy extends SandboxError {
+class StateFolderBusy extends SandboxError {
   /** The other service serves requests. Otherwise it starts or stops. */
   readonly isServing: boolean
 
