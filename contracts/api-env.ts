@@ -150,6 +150,8 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_READY_FORMAT: z.enum(['text', 'json']).default('text'),
   /** Exit when stdin closes. The command that started the service holds the other end. */
   AGENTWEAVER_LIFELINE: z.stringbool().default(false),
+  /** Stop when this parent process has ended. `agentweaver serve` sets it to its own id. */
+  AGENTWEAVER_PARENT_PID: z.coerce.number().int().positive().optional(),
   /** PostgreSQL. Without it, the service uses the embedded SQLite store. */
   DATABASE_URL: z.url({ protocol: /^postgres(?:ql)?$/ }).optional(),
   AZURE_AUTHORITY_HOST: z.string().optional(),

@@ -15,7 +15,9 @@ interface Serving {
 export async function serve({ env, cwd, json }: Serving): Promise<number> {
   const [node, ...argv] = SERVER_COMMAND
   const format = json ? { AGENTWEAVER_READY_FORMAT: 'json' } : {}
-  const child = spawn(node, argv, { cwd, env: { ...env, ...format }, stdio: 'inherit' })
+  // If this process is killed, nothing would stop the service.
+  const parent = { AGENTWEAVER_PARENT_PID: String(process.pid) }
+  const child = spawn(node, argv, { cwd, env: { ...env, ...format, ...parent }, stdio: 'inherit' })
   // The terminal sends Ctrl-C to both processes. Forwarding it would be a second signal, which stops the service at once.
   using _signals = onInterrupt((signal) => {
     if (signal !== 'SIGINT') child.kill(signal)

@@ -72,6 +72,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     logLevel: env.AGENTWEAVER_LOG_LEVEL,
     readyFormat: env.AGENTWEAVER_READY_FORMAT,
     hasLifeline: env.AGENTWEAVER_LIFELINE,
+    parentPid: env.AGENTWEAVER_PARENT_PID,
     hasUserVault: env.AGENTWEAVER_USER_VAULT ?? false,
     models: {
       ...(env.OPENAI_BASE_URL && { openaiBaseUrl: env.OPENAI_BASE_URL }),

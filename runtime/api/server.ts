@@ -8,7 +8,7 @@ import { createRedactor } from '../redaction/redactor.ts'
 import { finishMove } from '../state-folder/move-state.ts'
 import { preparePrivateFolder } from '../state-folder/prepare-folder.ts'
 import { removeServiceFile, writeServiceFile } from '../state-folder/service-file.ts'
-import { lockStateFolder } from '../state-folder/state-lock.ts'
+import { lockStateFolderWhenFree } from '../state-folder/state-lock.ts'
 import { openStore } from '../store/open-store.ts'
 import { buildApp } from './app.ts'
 import { composeKeys, composeRunService } from './compose.ts'
@@ -30,6 +30,8 @@ const EXIT_CONFIG = 78
 const EXIT_FAILURE = 1
 /** Kubernetes gives the pod two minutes to stop. The rest is for the process to exit. */
 const STOP_TIMEOUT_MS = 110_000
+/** A command kills its service if that does not stop within 15 seconds. */
+const FOLDER_WAIT_MS = 20_000
 
 z.config({ customError: issueMessage })
 
@@ -40,7 +42,10 @@ const writeLog = (line: string) => void process.stderr.write(line)
 async function takeStateFolder(config: ApiConfig): Promise<() => void> {
   await settleEarlierState(config, { cwd: process.cwd(), input: process.stdin, output: process.stdout })
   await preparePrivateFolder(config.stateDir)
-  const unlock = lockStateFolder(config.stateDir)
+  const unlock = await lockStateFolderWhenFree(config.stateDir, {
+    withinMs: FOLDER_WAIT_MS,
+    onWait: () => process.stderr.write(`Waiting for the service that is stopping in ${config.stateDir}.\n`),
+  })
   await removeServiceFile(config.stateDir)
   await finishMove(config.stateDir)
   return unlock
@@ -54,6 +59,7 @@ async function serve(config: ApiConfig): Promise<void> {
   const stop = stopRequest({
     signals: process,
     lifeline: config.hasLifeline ? process.stdin : undefined,
+    hasLostParent: () => config.parentPid !== undefined && process.ppid !== config.parentPid,
     onImpatience: () => process.exit(EXIT_FAILURE),
   })
   const { keys, apiKey, reread } = await composeKeys(config)

@@ -1,6 +1,7 @@
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { delay } from '../kit/deadline.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { Distrust, openPrivateFolder } from './private-folder.ts'
 import { type RunningService, readServiceFile } from './service-file.ts'
@@ -29,10 +30,51 @@ export function lockStateFolder(stateDir: string): () => void {
   return () => file.close()
 }
 
+/** Another process has the state folder. */
+class StateFolderBusy extends SandboxError {
+  /** The other service serves requests. Otherwise it starts or stops. */
+  readonly isServing: boolean
+
+  constructor(stateDir: string, service: RunningService | undefined, cause: unknown) {
+    super('unavailable', busyWords(stateDir, service), { cause })
+    this.isServing = service !== undefined
+  }
+}
+
 function refusal(stateDir: string, cause: unknown): unknown {
   const isBusy = cause instanceof Error && 'errcode' in cause && cause.errcode === BUSY
-  if (!isBusy) return cause
-  return new SandboxError('unavailable', busyWords(stateDir, runningService(stateDir)), { cause })
+  return isBusy ? new StateFolderBusy(stateDir, runningService(stateDir), cause) : cause
+}
+
+const LOOK_AGAIN_MS = 100
+
+type Waiting = { readonly withinMs: number; readonly onWait: () => void }
+
+/**
+ * Locks the state folder like `lockStateFolder`, but waits for a service that stops, such as that of a command that has just
+ * ended. A service that serves requests is not waited for.
+ */
+export async function lockStateFolderWhenFree(
+  stateDir: string,
+  { withinMs, onWait }: Waiting,
+): Promise<() => void> {
+  const giveUpAt = performance.now() + withinMs
+  const attempt = () => {
+    try {
+      return lockStateFolder(stateDir)
+    } catch (error) {
+      const isWorthWaiting = error instanceof StateFolderBusy && !error.isServing
+      if (!isWorthWaiting || performance.now() > giveUpAt) throw error
+      return undefined
+    }
+  }
+  let unlock = attempt()
+  if (!unlock) onWait()
+  while (!unlock) {
+    await delay(LOOK_AGAIN_MS)
+    unlock = attempt()
+  }
+  return unlock
 }
 
 function runningService(stateDir: string): RunningService | undefined {

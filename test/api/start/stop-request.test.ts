@@ -1,12 +1,12 @@
 import { EventEmitter } from 'node:events'
 import { PassThrough } from 'node:stream'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { stopRequest } from '../../../runtime/api/start/stop-request.ts'
 
-function begin(lifeline?: PassThrough) {
+function begin(lifeline?: PassThrough, hasLostParent = () => false) {
   const signals = new EventEmitter()
   let impatience = 0
-  const stopped = stopRequest({ signals, lifeline, onImpatience: () => impatience++ })
+  const stopped = stopRequest({ signals, lifeline, hasLostParent, onImpatience: () => impatience++ })
   return { signals, stopped, impatience: () => impatience }
 }
 
@@ -43,4 +43,20 @@ test('a signal after the end of the lifeline is not an immediate stop; another o
   expect(impatience()).toBe(0)
   signals.emit('SIGTERM')
   expect(impatience()).toBe(1)
+})
+
+test('the end of the parent requests a stop', async () => {
+  vi.useFakeTimers()
+  onTestFinished(() => void vi.useRealTimers())
+  let isLost = false
+  const { stopped } = begin(undefined, () => isLost)
+  const reasons: string[] = []
+  void stopped.then((reason) => reasons.push(reason))
+
+  await vi.advanceTimersByTimeAsync(60_000)
+  expect(reasons).toEqual([])
+  isLost = true
+  await vi.advanceTimersByTimeAsync(1_000)
+
+  expect(reasons).toEqual(['the command that started the service has ended'])
 })
