@@ -187,8 +187,8 @@ export const INSTALLED_CLIENTS: readonly Client[] = [
     reads: `${UV} --target uv --index-url URL/simple/ pkg-b && PYTHONPATH=uv ${PYTHON} -c 'import pkg_b; print(pkg_b.ANSWER)'`,
     expected: '42',
     writes: `${UV} --target uv URL/private/pkg_b-1.0-py3-none-any.whl`,
-    prints: 'the status',
-    refusal: /403 Forbidden|403/,
+    prints: 'the reason',
+    refusal: /GET is not allowed\s+for the path/,
     permitted: NOTHING,
   },
   {

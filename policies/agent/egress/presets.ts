@@ -2,16 +2,20 @@ import * as z from 'zod'
 import { RunPhase } from '../../../contracts/policy.ts'
 import { Port, Range, Why } from './fields.ts'
 import { hostFault } from './host.ts'
-import type { Destination } from './schema.ts'
+import type { Method } from './requests.ts'
 
-type Requests = NonNullable<Destination['requests']>
+interface Requested {
+  methods: z.infer<typeof Method>[]
+  paths: string[]
+}
+type Requests = Requested[]
 
 interface PresetHost {
   readonly host: string
   readonly ports: readonly number[]
   readonly requests: Requests
   readonly http?: 'allow'
-  readonly allow?: NonNullable<Destination['allow']>
+  readonly allow?: 'encoded-slash'[]
 }
 
 const reading = (...paths: string[]): Requests => [{ methods: ['GET', 'HEAD'], paths }]
@@ -96,11 +100,11 @@ export const PresetEntry = z.strictObject({
 export type PresetEntry = z.infer<typeof PresetEntry>
 
 /** The destinations for which a preset stands. */
-export function expandPreset({ preset, host, prefix = '', ports, ...rest }: PresetEntry): Destination[] {
+export function expandPreset({ preset, host, prefix = '', ports, ...rest }: PresetEntry) {
   const own = PRESETS[preset]
   const hosts = host === undefined ? own : [{ ...(own[0] as PresetHost), host, requests: distinct(own) }]
   return hosts.map((one) => ({
-    mode: 'full',
+    mode: 'full' as const,
     ...one,
     ports: [...(ports ?? one.ports)],
     requests: one.requests.map(({ methods, paths }) => ({
