@@ -176,8 +176,8 @@ export const INSTALLED_CLIENTS: readonly Client[] = [
     reads: `${NPM_PROJECT.replaceAll('NAME', 'yarn')} && ${YARN} install --silent --non-interactive 2>/dev/null && node -p "require('@scope/pkg-a')"`,
     expected: '42',
     writes: `cd yarn && ${YARN} publish --non-interactive --new-version 3.0.0`,
-    prints: 'the reason',
-    refusal: /the method PUT is not allowed for this host/,
+    prints: 'the status',
+    refusal: /returned a 405/,
     permitted: /^GET npm /,
   },
   {
