@@ -77,16 +77,19 @@ const EgressAuthority = z.strictObject({
   /** SHA-256 of the certificate, in hexadecimal digits. A renewed authority has another one. */
   digest: z.string().min(1).max(64),
   /** PEM. */
-  certificate: z.string().max(65_536),
+  certificate: z.string().max(262_144),
   /** Private key, PKCS #8 in PEM. It must never be in a log, an event or an error. */
   key: z.string().max(4096),
 })
 
+const MAX_GENERATIONS = 4096
+
 /** All that the proxy allows. A sandbox that is not listed reaches nothing. */
 export const EgressState = z.strictObject({
   revision: z.int().nonnegative(),
-  generations: z.array(EgressGeneration).max(4096),
-  authorities: z.array(EgressAuthority).max(256).optional(),
+  generations: z.array(EgressGeneration).max(MAX_GENERATIONS),
+  /** At most one for each generation. */
+  authorities: z.array(EgressAuthority).max(MAX_GENERATIONS).optional(),
 })
 export type EgressState = z.infer<typeof EgressState>
 

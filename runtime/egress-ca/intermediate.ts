@@ -12,8 +12,8 @@ const RENEW_MS = 12 * HOUR_MS
 /** Clocks of sandboxes and machines may differ. */
 const BACKDATE_MS = HOUR_MS
 const NAME = 'Agentweaver egress proxy'
-/** An operator has few policies, but each run may narrow its own. */
-const MAX_KEPT = 256
+/** Each sandbox may have hosts of its own. */
+const MAX_KEPT = 4096
 
 interface Issued {
   readonly authority: EgressAuthority
@@ -30,9 +30,6 @@ export class IntermediateAuthorities {
     this.#root = root
     this.#now = now
   }
-
-  /** The time after which a new authority is due, in milliseconds. */
-  readonly renewMs = RENEW_MS
 
   /** The current authority for these hosts, which may be wildcards. */
   for(hosts: readonly string[]): EgressAuthority {

@@ -150,14 +150,70 @@ export const CLIENTS: readonly Client[] = [
   },
 ]
 
-/** Clients that were not tried. */
-export const NOT_RUN: readonly string[] = [
-  'pnpm',
-  'yarn',
-  'uv',
-  'requests and httpx of Python',
-  'Maven',
-  'Gradle',
-  'gh',
-  'Deno',
+const NPM_PROJECT = 'mkdir -p NAME && cp package.json .npmrc NAME && cd NAME'
+const PNPM = 'node TOOLS/js/node_modules/pnpm/bin/pnpm.cjs'
+const YARN = 'node TOOLS/js/node_modules/yarn/bin/yarn.js'
+const UV = `TOOLS/py/bin/uv pip install -q --no-cache --python ${PYTHON}`
+const WITH_TOOLS = `PYTHONPATH=TOOLS/py ${PYTHON} -c`
+
+/** Clients that the tests install from the public registries: `npm run test:attack -- clients`. */
+export const INSTALLED_CLIENTS: readonly Client[] = [
+  {
+    name: 'pnpm',
+    site: 'npm',
+    test: `${PNPM} --version`,
+    reads: `${NPM_PROJECT.replaceAll('NAME', 'pnpm')} && ${PNPM} install --silent && node -p "require('@scope/pkg-a')"`,
+    expected: '42',
+    writes: `cd pnpm && ${PNPM} version --silent 3.0.0; ${PNPM} publish --no-git-checks`,
+    prints: 'the reason',
+    refusal: /the method PUT is not allowed for this host/,
+    permitted: /^GET npm /,
+  },
+  {
+    name: 'yarn 1',
+    site: 'npm',
+    test: `${YARN} --version`,
+    reads: `${NPM_PROJECT.replaceAll('NAME', 'yarn')} && ${YARN} install --silent --non-interactive 2>/dev/null && node -p "require('@scope/pkg-a')"`,
+    expected: '42',
+    writes: `cd yarn && ${YARN} publish --non-interactive --new-version 3.0.0`,
+    prints: 'the status',
+    refusal: /returned a 405/,
+    permitted: /^GET npm /,
+  },
+  {
+    name: 'uv',
+    site: 'pypi',
+    test: 'TOOLS/py/bin/uv --version',
+    reads: `${UV} --target uv --index-url URL/simple/ pkg-b && PYTHONPATH=uv ${PYTHON} -c 'import pkg_b; print(pkg_b.ANSWER)'`,
+    expected: '42',
+    writes: `${UV} --target uv URL/private/pkg_b-1.0-py3-none-any.whl`,
+    prints: 'the reason',
+    refusal: /GET is not allowed\s+for the path/,
+    permitted: NOTHING,
+  },
+  {
+    name: 'requests of Python',
+    site: 'pypi',
+    test: `${WITH_TOOLS} 'import requests'`,
+    reads: `${WITH_TOOLS} 'import requests; print("pkg_b" in requests.get("URL/simple/pkg-b/").text)'`,
+    expected: 'True',
+    writes: `${WITH_TOOLS} 'import requests; requests.post("URL/simple/", data="x").raise_for_status()'`,
+    prints: 'the reason',
+    refusal: /the method POST is not allowed for this host/,
+    permitted: NOTHING,
+  },
+  {
+    name: 'httpx of Python',
+    site: 'pypi',
+    test: `${WITH_TOOLS} 'import httpx'`,
+    reads: `${WITH_TOOLS} 'import httpx; print("pkg_b" in httpx.get("URL/simple/pkg-b/").text)'`,
+    expected: 'True',
+    writes: `${WITH_TOOLS} 'import httpx; print(httpx.post("URL/simple/", data="x").reason_phrase)'`,
+    prints: 'the reason',
+    refusal: /the method POST is not allowed for this host/,
+    permitted: NOTHING,
+  },
 ]
+
+/** Clients that were not tried. */
+export const NOT_RUN: readonly string[] = ['Maven', 'Gradle', 'gh', 'Deno']

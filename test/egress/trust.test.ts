@@ -79,6 +79,17 @@ it('names an authority for exactly the terminated hosts of each sandbox', async 
   expect(new X509Certificate(first?.certificate as string).ca).toBe(true)
 })
 
+it('names an authority for as many sandboxes as a state can have, each with other hosts', async () => {
+  const { authorities } = await createTrust(SECRET)
+  const generations = Array.from({ length: 300 }, (_, index) =>
+    generation(`run-${index}`, destination(`h${index}.example.com`, 'unsigned')),
+  )
+
+  const signed = EgressState.parse(withAuthorities({ revision: 1, generations }, authorities))
+
+  expect(signed.authorities).toHaveLength(300)
+})
+
 it('adds its settings of git after those that are there', () => {
   const variables = gitEnvironment(2)
 

@@ -285,7 +285,9 @@ describe('the proxy', () => {
       ...['fronting: accepted', 'frontingReason: its client pins the certificate'],
     )
 
-    expect([plain, accepted].map(modeOf)).toEqual(['terminate', 'splice'])
+    const wildcard = destination('host: "*.npmjs.org"', 'ports: [443]', 'mode: full')
+
+    expect([plain, accepted, wildcard].map(modeOf)).toEqual(['terminate', 'splice', 'terminate'])
   })
 })
 

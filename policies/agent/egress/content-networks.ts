@@ -31,6 +31,11 @@ const CONTENT_NETWORKS = [
   ],
 ]
 
-/** Whether the host is known to share its addresses with other customers of a content network. */
+/** Whether the host, or a host that a wildcard matches, is known to share its addresses with other customers. */
 export const isOnContentNetwork = (host: string): boolean =>
-  CONTENT_NETWORKS.some((known) => (known.startsWith('.') ? host.endsWith(known) : host === known))
+  CONTENT_NETWORKS.some(
+    (known) =>
+      host === known ||
+      (known.startsWith('.') && host.endsWith(known)) ||
+      (host.startsWith('*.') && known.endsWith(host.slice(1))),
+  )

@@ -2,9 +2,13 @@ import * as z from 'zod'
 import { RunPhase } from '../../../contracts/policy.ts'
 import { Port, Range, Why } from './fields.ts'
 import { hostFault } from './host.ts'
-import type { Requests as RequestsSchema } from './requests.ts'
+import type { Method } from './requests.ts'
 
-type Requests = z.infer<typeof RequestsSchema>
+interface Requested {
+  methods: z.infer<typeof Method>[]
+  paths: string[]
+}
+type Requests = Requested[]
 
 interface PresetHost {
   readonly host: string
