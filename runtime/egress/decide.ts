@@ -186,4 +186,4 @@ function limitsFor(method: string | undefined): string {
 
 /** The sentence for the refused client. */
 export const refusalSentence = (host: string, port: number, { reason, remedy }: Refusal): string =>
-  `Connection to ${host}:${port} refused: ${reason}. ${remedy}`
+  `Connection to ${port === 0 ? host : `${host}:${port}`} refused: ${reason}. ${remedy}`

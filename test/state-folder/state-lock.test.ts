@@ -20,7 +20,7 @@ it('waits for a service that stops, and says so once', async () => {
     withinMs: 600_000,
     onWait: () => {
       told += 1
-      setTimeout(release, 300)
+      setImmediate(release)
     },
   })
 
