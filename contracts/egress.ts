@@ -35,6 +35,8 @@ export const EgressGeneration = z.strictObject({
   runId: z.string().min(1).max(128),
   generation: z.int().nonnegative(),
   phase: RunPhase,
+  /** `read-only`: requests that only read, and no tunnels. `no-network`: nothing. @default normal */
+  restriction: z.enum(['normal', 'read-only', 'no-network']).optional(),
   /** Where its commands reach the proxy. */
   socketPath: z.string().startsWith('/').max(107),
   destinations: z.array(EgressDestination).max(512),
@@ -63,6 +65,7 @@ export const EgressRule = z.enum([
   'plain-http',
   'port',
   'proxy-unavailable',
+  'restricted',
   'run-ended',
   'too-many-connections',
 ])

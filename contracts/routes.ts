@@ -30,6 +30,7 @@ export const API_ROUTES = {
   sandboxes: '/api/sandboxes',
   sandboxPolicy: '/api/sandbox-policy',
   trustedFolders: '/api/trusted-folders',
+  restrictions: '/api/restrictions',
   audit: '/api/audit',
 } as const
 

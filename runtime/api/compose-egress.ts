@@ -11,9 +11,11 @@ import { ReportWriter } from './egress/report-writer.ts'
 import { withEgress } from './egress/with-egress.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { createAuditTrail } from './runs/audit-trail.ts'
+import type { Restrictions } from './runs/restrictions/restrictions.ts'
 
 type Around = {
   readonly store: Store
+  readonly restrictions: Restrictions
   readonly keys: DeploymentKeys
   readonly redact: (text: string) => string
   readonly log: Log
@@ -23,7 +25,7 @@ type Around = {
 export async function composeEgress(
   config: ApiConfig,
   provider: SandboxProvider,
-  { store, keys, redact, log }: Around,
+  { store, restrictions, keys, redact, log }: Around,
 ): Promise<SandboxProvider> {
   if (provider.name !== 'local') return provider
   const policy = await readPolicy(config)
@@ -34,7 +36,7 @@ export async function composeEgress(
     clock: () => new Date(),
     log,
   })
-  return withEgress(provider, new LocalEgress({ store, policy, writer, log }))
+  return withEgress(provider, new LocalEgress({ store, restrictions, policy, writer, log }))
 }
 
 async function readPolicy({ egressFile }: ApiConfig): Promise<EgressPolicy> {

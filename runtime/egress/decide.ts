@@ -33,6 +33,8 @@ const refuse = (rule: EgressRule, reason: string, remedy: string): Decision => (
 export function decide(generation: EgressGeneration | undefined, question: Question): Decision {
   if (!generation)
     return refuse('run-ended', 'the sandbox has no network access any more', 'Start a new run.')
+  const restricted = restrictionOf(generation, question)
+  if (restricted) return restricted
   const named = generation.destinations.filter(({ host }) => matches(host, question))
   if (named.length === 0)
     return refuse('not-listed', 'the host is not in the list of destinations of this run', entryFor(question))

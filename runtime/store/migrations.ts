@@ -209,6 +209,20 @@ async function createService(db: Kysely<Tables>): Promise<void> {
 const addSource: Migration['up'] = (db) =>
   db.schema.alterTable('runs').addColumn('source_json', 'text').execute()
 
+const createRestrictions: Migration['up'] = (db) =>
+  db.schema
+    .createTable('restrictions')
+    .addColumn('kind', 'text', (c) => c.notNull())
+    .addColumn('target', 'text', (c) => c.notNull())
+    .addColumn('owner', 'text')
+    .addColumn('level', 'text', (c) => c.notNull())
+    .addColumn('reason', 'text', (c) => c.notNull())
+    .addColumn('set_by', 'text', (c) => c.notNull())
+    .addColumn('role', 'text', (c) => c.notNull())
+    .addColumn('at', 'text', (c) => c.notNull())
+    .addPrimaryKeyConstraint('restrictions_key', ['kind', 'target'])
+    .execute()
+
 /** Forward only. A migration that was released is never changed: a new one is added. */
 export const MIGRATIONS: readonly Migration[] = [
   {
@@ -384,4 +398,5 @@ export const MIGRATIONS: readonly Migration[] = [
   },
   { version: 14, ...QUEUE_MIGRATION },
   { version: 15, name: 'the run from whose checkpoint a run began', up: addSource },
+  { version: 16, name: 'restrictions', up: createRestrictions },
 ]

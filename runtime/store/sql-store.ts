@@ -21,6 +21,7 @@ import { readEvents } from './tables/events.ts'
 import { deleteOldKeys, readIdempotencyKey, writeIdempotencyKey } from './tables/idempotency.ts'
 import { acquireLease, releaseLease } from './tables/leases.ts'
 import { listOverdueInQueue, viewQueue } from './tables/queue.ts'
+import { listRestrictions } from './tables/restrictions.ts'
 import { countRuns, listAbandonedRuns, listRuns, readRun } from './tables/runs.ts'
 import { readSetting, writeSetting } from './tables/settings.ts'
 import {
@@ -86,6 +87,8 @@ export function createSqlStore(
 
     readSetting: (name) => readSetting(reading, name),
     writeSetting: (name, value) => write((scope) => writeSetting(scope, name, value)),
+
+    listRestrictions: () => listRestrictions(reading),
 
     readTrustedFolder: (owner, path) => readTrustedFolder(reading, owner, path),
     writeTrustedFolder: (folder) => write((scope) => writeTrustedFolder(scope, folder)),

@@ -15,8 +15,10 @@ import {
   expireInQueue,
   listQueueHeads,
   readAttempts,
+  restartQueueDeadlines,
   waitForRoom,
 } from './tables/queue.ts'
+import { deleteRestriction, listRestrictions, writeRestriction } from './tables/restrictions.ts'
 import { changeRun, changeRunState, countRuns, insertRun, lockIfFree, readAndLockRun } from './tables/runs.ts'
 import { writeSetting } from './tables/settings.ts'
 import { trustFirst } from './tables/trusted-folders.ts'
@@ -52,6 +54,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   waitForRoom: (id, wait) => waitForRoom(scope, id, wait),
   readAttempts: (id) => readAttempts(scope, id),
   expireInQueue: (id) => expireInQueue(scope, id),
+  restartQueueDeadlines: (of) => restartQueueDeadlines(scope, of),
 
   trustFirst: (folder) => trustFirst(scope, folder),
 
@@ -86,6 +89,9 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   insertIdempotencyKey: (row) => insertIdempotencyKey(scope, row),
   insertApiKey: (row) => insertApiKey(scope, row),
   writeSetting: (name, value) => writeSetting(scope, name, value),
+  listRestrictions: () => listRestrictions(scope),
+  writeRestriction: (restriction) => writeRestriction(scope, restriction),
+  deleteRestriction: (of) => deleteRestriction(scope, of),
   readClaim: (key) => readClaim(scope, key),
   upsertClaim: (claim) => upsertClaim(scope, claim),
   changeClaim: (key, change) => changeClaim(scope, key, change),

@@ -6,7 +6,7 @@ import type { Checkpoint, CheckpointStore, CheckpointTransaction, RunOrigin } fr
 import type * as columns from './columns.ts'
 import type { EventListener } from './event-listeners.ts'
 import type { QueueReads, QueueTransaction } from './queue.ts'
-import type { ApiKeyRow, IdempotencyKey, IdempotencyRow, TrustedFolder } from './service-rows.ts'
+import type { ApiKeyRow, IdempotencyKey, IdempotencyRow, RestrictionRow, TrustedFolder } from './service-rows.ts'
 
 export type RunState = z.infer<typeof columns.RunStates>
 
@@ -308,6 +308,11 @@ export interface Transaction extends QueueTransaction, CheckpointTransaction {
   insertIdempotencyKey(row: IdempotencyRow): Promise<boolean>
   insertApiKey(row: ApiKeyRow): Promise<void>
   writeSetting(name: string, value: string): Promise<void>
+  /** Oldest first. */
+  listRestrictions(): Promise<RestrictionRow[]>
+  /** Replaces the restriction of the same scope. */
+  writeRestriction(restriction: RestrictionRow): Promise<void>
+  deleteRestriction(scope: RestrictionRow['scope']): Promise<void>
 
   upsertClaim(claim: NewClaim): Promise<void>
   readClaim(key: Pick<ClaimRow, 'namespace' | 'name' | 'generation'>): Promise<ClaimRow | undefined>
@@ -392,6 +397,9 @@ export interface Store extends QueueReads, CheckpointStore {
 
   readSetting(name: string): Promise<string | undefined>
   writeSetting(name: string, value: string): Promise<void>
+
+  /** Restrictions in force, oldest first. */
+  listRestrictions(): Promise<RestrictionRow[]>
 
   readTrustedFolder(owner: string, path: string): Promise<TrustedFolder | undefined>
   /** Puts these settings in force, in the place of those that were. */

@@ -7,11 +7,13 @@ import { placementOf } from '../../../policies/agent/egress/targets.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import type { Log } from '../../kit/log.ts'
 import type { Store } from '../../store/store.ts'
+import type { Restrictions } from '../runs/restrictions/restrictions.ts'
 import { EgressProcess } from './egress-process.ts'
 import type { ReportWriter } from './report-writer.ts'
 
 export interface LocalEgressOptions {
   readonly store: Pick<Store, 'readRun'>
+  readonly restrictions: Pick<Restrictions, 'of' | 'onChange'>
   readonly policy: EgressPolicy
   readonly writer: ReportWriter
   readonly log: Log
@@ -24,6 +26,8 @@ export interface EgressSandbox {
   readonly kind: SandboxKind
   readonly socketPath: string
 }
+
+type Opened = { readonly owner: string; readonly generation: EgressGeneration }
 
 const UNAVAILABLE: EgressDenied = {
   host: 'all hosts',
@@ -38,7 +42,8 @@ const UNAVAILABLE: EgressDenied = {
 export class LocalEgress {
   readonly #options: LocalEgressOptions
   readonly #process: EgressProcess
-  readonly #open = new Map<string, EgressGeneration>()
+  readonly #open = new Map<string, Opened>()
+  readonly #unfollow: () => void
   readonly #closing = new Map<string, Promise<void>>()
   readonly #destinations: Readonly<Record<SandboxKind, readonly EgressDestination[]>>
   /** Hosts that are reached without the limits of their entry, by class. */
@@ -48,6 +53,7 @@ export class LocalEgress {
   constructor(options: LocalEgressOptions) {
     const { writer, log, policy } = options
     this.#options = options
+    this.#unfollow = options.restrictions.onChange(() => this.#onRestricted())
     this.#process = new EgressProcess({
       log,
       onReport: ({ runId, ...report }) => writer.write(runId, report),
@@ -70,7 +76,9 @@ export class LocalEgress {
     const run = await this.#options.store.readRun(runId)
     if (!run?.settings.network_enabled) return []
     const destinations = [...this.#destinations[kind]]
-    this.#open.set(keyOf(runId, generation), { runId, generation, phase: 'work', socketPath, destinations })
+    const { owner } = run
+    const opened = { runId, generation, phase: 'work', socketPath, destinations } as const
+    this.#open.set(keyOf(runId, generation), { owner, generation: opened })
     // A sandbox without a proxy has no network. Its commands print the reason.
     await bestEffort(this.#options.log, 'open the network of a sandbox', () => this.#apply())
     return this.#loosened[kind]
@@ -92,18 +100,30 @@ export class LocalEgress {
   }
 
   stop(): Promise<void> {
+    this.#unfollow()
     return this.#process.close()
   }
 
+  #onRestricted(): void {
+    if (this.#open.size === 0) return
+    const { log } = this.#options
+    void bestEffort(log, 'restrict the network of sandboxes', () => this.#apply())
+  }
+
   #apply(): Promise<void> {
+    const { restrictions } = this.#options
     this.#revision += 1
-    return this.#process.apply({ revision: this.#revision, generations: [...this.#open.values()] })
+    const generations = [...this.#open.values()].map(({ owner, generation }) => ({
+      ...generation,
+      restriction: restrictions.of({ id: generation.runId, owner }).network,
+    }))
+    return this.#process.apply({ revision: this.#revision, generations })
   }
 
   #tellLost(): void {
     const { writer } = this.#options
-    for (const { runId, generation } of this.#open.values())
-      writer.write(runId, { type: 'denied', generation, data: UNAVAILABLE })
+    for (const { generation: of } of this.#open.values())
+      writer.write(of.runId, { type: 'denied', generation: of.generation, data: UNAVAILABLE })
   }
 }
 

@@ -8,6 +8,7 @@ import {
   type Lane,
   laneOf,
   type OpenLane,
+  type OverdueQuery,
   QUEUED_STATES,
   type QueueHead,
   type QueueView,
@@ -15,6 +16,7 @@ import {
   type UnderWayQuery,
 } from '../queue.ts'
 import { RowReader } from '../row-reader.ts'
+import type { RestrictionRow } from '../service-rows.ts'
 import type { NewRun } from '../store.ts'
 
 /** Starts that an estimate is based on: this many, and none that is older. */
@@ -173,8 +175,10 @@ async function noteStart({ db, engine }: Scope, lane: Lane): Promise<void> {
 /** One statement for all lanes, because each round trip to a database costs more than the search in its indexes. */
 export async function listQueueHeads(
   { db, engine }: Scope,
-  { lanes, limit }: HeadQuery,
+  { lanes, limit, without }: HeadQuery,
 ): Promise<QueueHead[]> {
+  const owners = (without?.owners ?? []).map(toText)
+  const runIds = without?.runIds ?? []
   const headsOf = ({ lane, hasRoom }: OpenLane) => {
     const isFull = db
       .selectFrom('queue')
@@ -191,6 +195,8 @@ export async function listQueueHeads(
       .orderBy('turn_ms')
       .orderBy('run_id')
       .limit(limit)
+    if (owners.length > 0) heads = heads.where('owner', 'not in', owners)
+    if (runIds.length > 0) heads = heads.where('run_id', 'not in', runIds)
     if (!hasRoom)
       heads = heads.where(({ or, eb, not, exists }) =>
         or([eb('due_ms', '<=', engine.nowMs), not(exists(isFull))]),
@@ -200,12 +206,49 @@ export async function listQueueHeads(
   const [first, ...others] = lanes.map(headsOf)
   if (!first) return []
   const rows = await others.reduce((all, one) => all.unionAll(one), first).execute()
-  return rows.map((row) => ({
+  const next = runIds.length === 0 ? [] : await behind({ db, engine }, lanes, { owners, runIds })
+  return [...rows, ...next].map((row) => ({
     runId: row.run_id,
     lane: row.lane,
     owner: new RowReader('queue', row).text('owner'),
     turnMs: row.turn_ms ?? 0,
   }))
+}
+
+/** The runs behind heads that are left out: those must not keep the other runs of their owners from starting. */
+async function behind(
+  { db, engine }: Scope,
+  lanes: readonly OpenLane[],
+  { owners, runIds }: { readonly owners: readonly string[]; readonly runIds: readonly string[] },
+) {
+  let skipped = db
+    .selectFrom('queue')
+    .select(['lane', 'owner', 'turn_ms'])
+    .where('run_id', 'in', runIds)
+    .where(IS_HEAD)
+    .where(
+      'lane',
+      'in',
+      lanes.map(({ lane }) => lane),
+    )
+  if (owners.length > 0) skipped = skipped.where('owner', 'not in', owners)
+  const found = []
+  for (const { lane, owner, turn_ms } of await skipped.execute()) {
+    const next = await db
+      .selectFrom('queue')
+      .select('run_id')
+      .where('lane', '=', lane)
+      .where('owner', '=', owner)
+      .where(WAITS)
+      .where('run_id', 'not in', runIds)
+      .where('not_before_ms', '<=', engine.nowMs)
+      .orderBy('queued_ms')
+      .orderBy('run_id')
+      .limit(1)
+      .executeTakeFirst()
+    if (next) found.push({ run_id: next.run_id, lane, owner, turn_ms })
+  }
+  return found
 }
 
 export async function countRunsUnderWay(
@@ -256,19 +299,46 @@ export async function expireInQueue({ db }: Scope, runId: string): Promise<void>
     .execute()
 }
 
+/** Starts the deadlines of waiting runs again. Those that are to end keep theirs. */
+export async function restartQueueDeadlines(
+  { db, engine }: Scope,
+  scope: RestrictionRow['scope'],
+): Promise<void> {
+  let update = db
+    .updateTable('queue')
+    .set({ deadline_from_ms: engine.nowMs })
+    .where(WAITS)
+    .where('deadline_from_ms', '>', 0)
+  if (scope.kind === 'run') update = update.where('run_id', '=', scope.id)
+  if (scope.kind === 'owner') update = update.where('owner', '=', toText(scope.owner))
+  await update.execute()
+}
+
 /** Runs that have waited for their first sandbox for longer than `afterMs`. */
 export async function listOverdueInQueue(
   { db, engine }: Scope,
-  { afterMs, limit }: { readonly afterMs: number; readonly limit: number },
+  { afterMs, limit, without }: OverdueQuery,
 ): Promise<string[]> {
-  const rows = await db
+  let overdue = db
     .selectFrom('queue')
     .select('run_id')
     .where(WAITS)
     .where('deadline_from_ms', '<=', sql<number>`${engine.nowMs} - ${sql.lit(Math.round(afterMs))}`)
     .orderBy('deadline_from_ms')
     .limit(limit)
-    .execute()
+  // 0: the run is to end, whether it may start or not.
+  if (without)
+    overdue = overdue.where(({ eb, or, and }) =>
+      or([
+        eb('deadline_from_ms', '=', 0),
+        and([
+          ...(without.all ? [sql<boolean>`1 = 0`] : []),
+          ...(without.owners.length > 0 ? [eb('owner', 'not in', without.owners.map(toText))] : []),
+          ...(without.runIds.length > 0 ? [eb('run_id', 'not in', without.runIds)] : []),
+        ]),
+      ]),
+    )
+  const rows = await overdue.execute()
   return rows.map(({ run_id }) => run_id)
 }
 

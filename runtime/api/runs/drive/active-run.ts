@@ -32,6 +32,7 @@ import type { Position, TurnEnded } from './read-position.ts'
 import { repeatRequests } from './repeat-requests.ts'
 import { endingAfterLoss, requeueLost } from './requeue.ts'
 import { followOthers, hearOthers } from './shared-run.ts'
+import { RestrictedRun } from './restricted-run.ts'
 import { suspend } from './suspend.ts'
 import { TurnCheckpoints } from './turn-checkpoints.ts'
 import { endingAfterTurn, endingWhenIdle } from './turn-ending.ts'
@@ -58,6 +59,7 @@ export class ActiveRun {
   readonly #commands = new Set<string>()
   readonly #turns: TurnLoop
   readonly #checkpoints: TurnCheckpoints
+  readonly #restricted: RestrictedRun
   #ending: Ending | undefined
   readonly #abandoned = new AbortController()
   readonly #patience: Patience
@@ -83,15 +85,19 @@ export class ActiveRun {
     const deps = { ...given, store: patientStore(given.store, this.#patience) }
     this.#deps = deps
     this.#parts = parts
+    const signal = this.#interrupted.signal
+    const onThawed = () => this.notifyTurn()
+    this.#restricted = new RestrictedRun({ deps, run, signal, log: this.#log, onThawed })
     this.#turns = new TurnLoop({
       deps,
       run,
-      signal: this.#interrupted.signal,
+      signal,
+      isFrozen: () => this.#restricted.isFrozen,
       onSign: () => this.#watchdog.sign(),
       onTurnEnded: (turn, end) => this.#onTurnEnded(turn, end),
     })
     this.#departure = new Departure(deps, run, this.#log)
-    const saving = { deps, run, signal: this.#interrupted.signal, log: this.#log }
+    const saving = { deps, run, signal, log: this.#log }
     this.#checkpoints = new TurnCheckpoints(saving, () => ({
       turn: this.#turns.working?.id,
       isBusy: this.#commands.size + this.#carried.size > 0 || this.isSuspending,
@@ -101,8 +107,9 @@ export class ActiveRun {
       { limits: deps.limits, activeTime: activeTimeOf(deps, run) },
       () => ({
         working: this.#turns.working !== undefined || this.#commands.size > 0,
-        waiting: this.#pending.size > 0,
-        quiet: this.isQuiet,
+        // The time in which nothing may happen does not count.
+        waiting: this.#pending.size > 0 || this.#restricted.isFrozen,
+        quiet: this.isQuiet && !this.#restricted.isFrozen,
       }),
       this.#alarms(),
     )
@@ -264,6 +271,7 @@ export class ActiveRun {
     }
     this.#ready.reject(new SandboxError('run_ended', 'the run ended'))
     this.#watchdog.stop()
+    this.#restricted.stop()
     try {
       await this.#finish(serving)
     } catch (error) {
@@ -345,6 +353,7 @@ export class ActiveRun {
     const relay = openRelay(this.run, obtained, {
       begun,
       onCommitted: (committed) => this.#onCommitted(committed),
+      heldUntil: this.#restricted.heldUntil,
       beforePost: (to, decisions) => this.#checkpoints.beforePost(launched, to, decisions),
       signal: this.#departure.relayStop.signal,
       log: this.#log,
@@ -355,6 +364,7 @@ export class ActiveRun {
     this.#turns.expect(launched)
     this.#watchdog.serve()
     this.#ready.resolve(serving)
+    this.#restricted.serve(serving, !resumed)
     this.#orFail(watchBudgets(this.#deps, this.run, this.#interrupted.signal).then(this.#endSpent))
     if (resumed) await this.#catchUp(serving, resumed)
     return serving
