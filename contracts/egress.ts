@@ -14,6 +14,16 @@ export const EGRESS_REASON_HEADER = 'agentweaver-egress'
 export const EgressCaller = z.enum(['commands', 'agent-host'])
 export type EgressCaller = z.infer<typeof EgressCaller>
 
+/** Requests that an entry allows: one of the methods, on a path that one of the patterns matches. */
+const EgressRequests = z.strictObject({
+  methods: z.union([z.array(z.string()).min(1), z.literal('any')]),
+  /** `*` stands for one segment, `**` at the end for all further segments. */
+  paths: z.array(z.string().startsWith('/').max(512)).min(1).max(64),
+})
+
+/** Spellings of a request that the proxy refuses unless the entry names them. */
+const EGRESS_SPELLINGS = ['encoded-slash', 'get-body', 'method-override'] as const
+
 /** One destination that a run may connect to, with all defaults filled in. */
 export const EgressDestination = z.strictObject({
   /** An exact name, or `*.` and a name, which matches one more label. */
@@ -27,6 +37,13 @@ export const EgressDestination = z.strictObject({
   http: z.literal('allow').optional(),
   /** Address ranges of a private endpoint. The host may have no other addresses. */
   addresses: z.array(z.string()).min(1).max(16).optional(),
+  /** Requests that the proxy allows if it can read them. One of the elements must match. Without it, every path. */
+  requests: z.array(EgressRequests).min(1).max(32).optional(),
+  /** Digest of the authority with which the proxy terminates TLS. Without it, the proxy passes TLS on unread. */
+  authority: z.string().min(1).max(64).optional(),
+  /** Allows an upgrade to the WebSocket protocol. */
+  upgrade: z.literal('websocket').optional(),
+  allow: z.array(z.enum(EGRESS_SPELLINGS)).min(1).optional(),
 })
 export type EgressDestination = z.infer<typeof EgressDestination>
 
@@ -43,10 +60,21 @@ export const EgressGeneration = z.strictObject({
 })
 export type EgressGeneration = z.infer<typeof EgressGeneration>
 
+/** An intermediate authority, with which the proxy issues certificates for the hosts that it terminates. */
+const EgressAuthority = z.strictObject({
+  /** SHA-256 of the certificate, in hexadecimal digits. A renewed authority has another one. */
+  digest: z.string().min(1).max(64),
+  /** PEM. */
+  certificate: z.string().max(65_536),
+  /** Private key, PKCS #8 in PEM. It must never be in a log, an event or an error. */
+  key: z.string().max(4096),
+})
+
 /** All that the proxy allows. A sandbox that is not listed reaches nothing. */
 export const EgressState = z.strictObject({
   revision: z.int().nonnegative(),
   generations: z.array(EgressGeneration).max(4096),
+  authorities: z.array(EgressAuthority).max(256).optional(),
 })
 export type EgressState = z.infer<typeof EgressState>
 

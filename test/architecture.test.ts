@@ -51,7 +51,8 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   'runtime/workspace': { rooms: RULED, packages: ['zod', 'koffi', 're2js', 'tar-stream', 'picomatch'] },
   'runtime/executors': { rooms: RULED, packages: ['zod'] },
-  'runtime/egress': { rooms: RULED, packages: [] },
+  'runtime/egress': { rooms: [...RULED, 'runtime/egress-ca/certificate.ts'], packages: [] },
+  'runtime/egress-ca': { rooms: LEAVES, packages: ['@peculiar/'] },
   // It runs alone in a sandbox.
   'runtime/egress-relay': { rooms: [], packages: [] },
   'runtime/git': { rooms: [...RULED, 'runtime/executors', 'runtime/workspace'], packages: ['zod'] },
@@ -84,6 +85,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       ...RULED,
       ...LIBRARIES,
       'runtime/azure',
+      'runtime/egress-ca',
       'runtime/git',
       'runtime/state-folder',
       'runtime/store',
