@@ -9,6 +9,7 @@ import { createRunViews } from '../runtime/api/runs/queue/queue-view.ts'
 import { silentLog } from '../runtime/kit/log.ts'
 import { openStore, type StoreLocation } from '../runtime/store/open-store.ts'
 import type { NewRun, RunRow, Store, Transaction } from '../runtime/store/store.ts'
+import { noRestrictions } from '../test/helpers/no-restrictions.ts'
 import { type Bench, type Figure, figure, timed } from './harness.ts'
 import { seededRun } from './subjects/seeded-runs.ts'
 
@@ -78,6 +79,7 @@ const depsOf = (store: Store) =>
     clock: () => new Date(),
     limits: { maxRuns: 10 * UNDER_WAY, maxRunsPerOwner: UNDER_WAY },
     holder: { id: 'bench' },
+    restrictions: noRestrictions(),
   }) as unknown as RunDeps
 
 /** Samples of work inside one transaction each: its begin and its end belong to the pick, not to the decision. */

@@ -15,6 +15,7 @@ import { EventRedactor } from '../runtime/redaction/event-redactor.ts'
 import { createRedactor } from '../runtime/redaction/redactor.ts'
 import { openStore } from '../runtime/store/open-store.ts'
 import type { RunRow, Store } from '../runtime/store/store.ts'
+import { noRestrictions } from '../test/helpers/no-restrictions.ts'
 import { type Bench, figure, timed } from './harness.ts'
 
 const BAR_MS = 2_000
@@ -132,6 +133,7 @@ const depsOver = (store: Store, keys: RunDeps['keys']): RunDeps =>
   ({
     ...{ store, keys, log: silentLog, clock: () => new Date(), holder: { id: 'this process' } },
     limits: { approvalTtlMs: 60_000 },
+    restrictions: noRestrictions(),
     governance: { forRun: () => ({ touched: { secret: false } }) },
     openRedactor: () => new EventRedactor(createRedactor({ secrets: [], pii: false })),
     provider: {

@@ -18,6 +18,7 @@ import { logoutCommand } from './commands/logout.ts'
 import { logsCommand } from './commands/logs.ts'
 import { moveStateCommand } from './commands/move-state.ts'
 import { previewStackCommand } from './commands/preview-stack.ts'
+import { restrictCommand } from './commands/restrict.ts'
 import { runCommand } from './commands/run.ts'
 import { runsCommand } from './commands/runs.ts'
 import { sandboxCommand } from './commands/sandbox.ts'
@@ -47,6 +48,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     cancelCommand,
     suspendCommand,
     resumeCommand,
+    restrictCommand,
     approveCommand,
     denyCommand,
     answerCommand,

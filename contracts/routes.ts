@@ -12,6 +12,7 @@ export const AGENT_HOST_ROUTES = {
   events: '/events',
   decisions: '/decisions',
   commands: '/commands',
+  freeze: '/freeze',
 } as const
 
 /** A2A binding: version segment below the base path, protocol version, and version header. */

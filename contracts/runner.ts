@@ -68,6 +68,8 @@ export const RunnerToHost = z.discriminatedUnion('type', [
     error: FileError.optional(),
   }),
   z.strictObject({ type: z.literal('credit'), id: Id, bytes: z.int().positive() }),
+  /** The request to stop or continue commands is carried out. */
+  z.strictObject({ type: z.literal('frozen'), id: Id }),
 ])
 export type RunnerToHost = z.infer<typeof RunnerToHost>
 
@@ -92,6 +94,8 @@ export const HostToRunner = z.discriminatedUnion('type', [
   /** Standard input of a running command as payload; `end` closes it. */
   z.strictObject({ type: z.literal('stdin'), id: Id, end: z.boolean().default(false) }),
   z.strictObject({ type: z.literal('kill'), id: Id }),
+  /** Stops all commands with SIGSTOP, or lets them continue. Commands that are asked for meanwhile start afterwards. */
+  z.strictObject({ type: z.literal('freeze'), id: Id, isFrozen: z.boolean() }),
   /** For a `write`, the payload is the content. */
   z.strictObject({ type: z.literal('file'), id: Id, operation: FileOperation }),
   /** Starts an incoming tar stream: `data` frames follow, then `end`. */

@@ -12,6 +12,7 @@ import { EventRedactor } from '../../runtime/redaction/event-redactor.ts'
 import { createRedactor } from '../../runtime/redaction/redactor.ts'
 import { openStore } from '../../runtime/store/open-store.ts'
 import type { RunRow } from '../../runtime/store/store.ts'
+import { noRestrictions } from '../../test/helpers/no-restrictions.ts'
 import { seededRun } from './seeded-runs.ts'
 
 /** Drives interactive runs that wait for their next turn. Prints the memory before and with them, in bytes. */
@@ -25,6 +26,7 @@ const day = 86_400_000
 const deps = {
   ...{ store, keys, log: silentLog, clock: () => new Date(), holder: { id: 'bench' } },
   limits: { approvalTtlMs: day, idleTimeoutMs: day, stallTimeoutMs: day, runTimeoutMs: day, maxRuns: 10_000 },
+  restrictions: noRestrictions(),
   governance: { forRun: () => ({ touched: { secret: false } }) },
   openRedactor: () => new EventRedactor(redactor),
   redactText: (text: string) => text,

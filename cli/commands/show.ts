@@ -6,6 +6,7 @@ import { facts } from '../terminal/table.ts'
 import { visible } from '../terminal/visible.ts'
 import { budgetUsesWords } from '../view/budget-words.ts'
 import { queueWords } from '../view/queue-words.ts'
+import { restrictionWords } from '../view/restriction-words.ts'
 import { sourceWords } from '../view/source-words.ts'
 import { continueWith, decisionCommands, isQuestion, waitOf } from '../view/wait-words.ts'
 import {
@@ -25,6 +26,9 @@ function waitWords(run: Run): string | undefined {
   const wait = waitOf(run)
   return wait && `${wait.what}, since ${wait.since} (${between(wait.since, undefined)})`
 }
+
+const restrictedWords = ({ restrictions }: Run) =>
+  restrictions?.map((one) => restrictionWords({ ...one, scope: one.scope.kind })).join('; ')
 
 const WITHOUT_SANDBOX: ReadonlySet<Run['state']> = new Set(['queued', 'pending_capacity', 'suspended'])
 
@@ -46,6 +50,7 @@ function factsOf(run: Run, { terminal }: CliContext): (readonly [string, string]
     ],
     ['queue', run.queue && queueWords(run.queue, Date.now())],
     ['waits for', waitWords(run)],
+    ['restricted', restrictedWords(run)],
     ['task', run.kind === 'agent' ? visible(run.task) : undefined],
     ['agent', run.kind === 'agent' ? visible(run.agent.kind + model) : undefined],
     ['workspace', visible(workspaceWords(run.workspace))],

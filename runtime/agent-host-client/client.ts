@@ -56,6 +56,12 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
       await wholeBody(await expectOk(command(id), { method: 'DELETE', signal }, repeatable))
     },
 
+    /** Stops every command of the sandbox, or lets them continue. */
+    async freeze(isFrozen: boolean, signal: AbortSignal): Promise<void> {
+      const init = { method: 'PUT', headers: json, body: JSON.stringify({ isFrozen }), signal }
+      await wholeBody(await expectOk(AGENT_HOST_ROUTES.freeze, init, repeatable))
+    },
+
     async putWorkspace(archive: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<void> {
       const init = {
         method: 'PUT',

@@ -22,6 +22,7 @@ import {
 import { AuditPage, AuditVerification } from '../../contracts/audit.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
+import { Restriction, RestrictionList, type SetRestriction } from '../../contracts/restrictions.ts'
 import { BUNDLE_MEDIA_TYPE, PATCH_MEDIA_TYPE, RunDiff } from '../../contracts/results.ts'
 import { API_ROUTES, TAR_MEDIA_TYPE } from '../../contracts/routes.ts'
 import {
@@ -85,6 +86,7 @@ export function createClient(options: ClientOptions) {
     ...commandCalls(parts),
     ...decisionCalls(parts),
     ...policyCalls(parts),
+    ...restrictionCalls(parts),
     ...trustCalls(parts),
     ...auditCalls(parts),
   }
@@ -268,6 +270,16 @@ function policyCalls({ call }: Parts) {
     /** Whether the service can start runs, and if not, why. */
     ready: (options?: CallOptions) =>
       call(Readiness, { method: 'GET', path: API_ROUTES.readyz, answers: [503], ...options }),
+  }
+}
+
+function restrictionCalls({ call }: Parts) {
+  const path = API_ROUTES.restrictions
+  return {
+    listRestrictions: (options?: CallOptions) => call(RestrictionList, { method: 'GET', path, ...options }),
+    /** Restricts runs. The level `normal` lifts the restriction of the same scope. */
+    setRestriction: (json: SetRestriction, options?: CallOptions) =>
+      call(Restriction, { method: 'PUT', path, json, ...options }),
   }
 }
 

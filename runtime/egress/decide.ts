@@ -33,8 +33,7 @@ const refuse = (rule: EgressRule, reason: string, remedy: string): Decision => (
 export function decide(generation: EgressGeneration | undefined, question: Question): Decision {
   if (!generation)
     return refuse('run-ended', 'the sandbox has no network access any more', 'Start a new run.')
-  const restricted = restrictionOf(generation, question)
-  if (restricted) return restricted
+  if (generation.restriction === 'no-network' && question.caller === 'commands') return NO_NETWORK
   const named = generation.destinations.filter(({ host }) => matches(host, question))
   if (named.length === 0)
     return refuse('not-listed', 'the host is not in the list of destinations of this run', entryFor(question))
@@ -51,6 +50,10 @@ type Check = (
   generation: EgressGeneration,
   question: Question,
 ) => Decision | undefined
+
+const LIFT = 'A person can lift the restriction: agentweaver restrict normal.'
+const NO_NETWORK = refuse('restricted', 'a person has turned off the network of this run', LIFT)
+const READS = new Set(['GET', 'HEAD'])
 
 const CHECKS: readonly Check[] = [
   ({ ports }, _generation, question) =>
@@ -92,6 +95,19 @@ const CHECKS: readonly Check[] = [
           'method',
           `the method ${method} is not allowed for this host, only ${methods.join(', ')}`,
           `Allow ${method} in its entry: "mode: full", with ${method} in its methods if it has any.`,
+        ),
+  // A tunnel that is passed on unread can carry any request.
+  ({ authority }, { restriction }, { caller, method }) =>
+    restriction !== 'read-only' ||
+    caller !== 'commands' ||
+    (method === undefined ? authority !== undefined : READS.has(method))
+      ? undefined
+      : refuse(
+          'restricted',
+          method === undefined
+            ? 'a person has restricted this run to reading, and the proxy cannot see what is sent to this host'
+            : `a person has restricted this run to reading, so ${method} is refused`,
+          LIFT,
         ),
 ]
 

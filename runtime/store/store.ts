@@ -6,7 +6,8 @@ import type { Checkpoint, CheckpointStore, CheckpointTransaction, RunOrigin } fr
 import type * as columns from './columns.ts'
 import type { EventListener } from './event-listeners.ts'
 import type { QueueReads, QueueTransaction } from './queue.ts'
-import type { ApiKeyRow, IdempotencyKey, IdempotencyRow, RestrictionRow, TrustedFolder } from './service-rows.ts'
+import type { RestrictionReads, RestrictionTransaction } from './restriction-store.ts'
+import type { ApiKeyRow, IdempotencyKey, IdempotencyRow, TrustedFolder } from './service-rows.ts'
 
 export type RunState = z.infer<typeof columns.RunStates>
 
@@ -226,7 +227,7 @@ export type RunCount = { readonly owner?: string; readonly states: readonly RunS
 /** Leases of processes that drive runs are named by this and their id. */
 export const HOLDER_LEASE = 'holder:'
 /** What one transaction may do. Every method sees the writes before it. */
-export interface Transaction extends QueueTransaction, CheckpointTransaction {
+export interface Transaction extends QueueTransaction, CheckpointTransaction, RestrictionTransaction {
   insertRun(run: NewRun): Promise<RunRow>
   /** Reads the run and locks it against other writers until the transaction ends, so that the result stays valid. */
   readRun(id: string): Promise<RunRow | undefined>
@@ -308,11 +309,6 @@ export interface Transaction extends QueueTransaction, CheckpointTransaction {
   insertIdempotencyKey(row: IdempotencyRow): Promise<boolean>
   insertApiKey(row: ApiKeyRow): Promise<void>
   writeSetting(name: string, value: string): Promise<void>
-  /** Oldest first. */
-  listRestrictions(): Promise<RestrictionRow[]>
-  /** Replaces the restriction of the same scope. */
-  writeRestriction(restriction: RestrictionRow): Promise<void>
-  deleteRestriction(scope: RestrictionRow['scope']): Promise<void>
 
   upsertClaim(claim: NewClaim): Promise<void>
   readClaim(key: Pick<ClaimRow, 'namespace' | 'name' | 'generation'>): Promise<ClaimRow | undefined>
@@ -343,7 +339,7 @@ export type NewEvent = {
 }
 
 /** The SQL store, one interface over SQLite and PostgreSQL. */
-export interface Store extends QueueReads, CheckpointStore {
+export interface Store extends QueueReads, CheckpointStore, RestrictionReads {
   readonly engine: 'sqlite' | 'postgres'
   /**
    * Runs `work` in one transaction (SQLite: immediate; PostgreSQL: read committed with the row locks it takes).
@@ -397,9 +393,6 @@ export interface Store extends QueueReads, CheckpointStore {
 
   readSetting(name: string): Promise<string | undefined>
   writeSetting(name: string, value: string): Promise<void>
-
-  /** Restrictions in force, oldest first. */
-  listRestrictions(): Promise<RestrictionRow[]>
 
   readTrustedFolder(owner: string, path: string): Promise<TrustedFolder | undefined>
   /** Puts these settings in force, in the place of those that were. */

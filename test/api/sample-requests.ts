@@ -181,6 +181,13 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
     ...own,
     status: 204,
   }),
+  'GET /api/restrictions': () => ({ url: '/api/restrictions', status: 200, foreign: 200 }),
+  'PUT /api/restrictions': ({ runId }) => ({
+    url: '/api/restrictions',
+    body: { scope: { kind: 'run', id: runId }, level: 'no-network', reason: 'an incident' },
+    otherBody: { scope: { kind: 'run', id: runId }, level: 'normal', reason: 'it is over' },
+    ...own,
+  }),
   'GET /api/trusted-folders': () => ({ url: '/api/trusted-folders', status: 200, foreign: 200 }),
   'GET /api/trusted-folders/comparison': () => ({
     url: '/api/trusted-folders/comparison?path=/srv/project',

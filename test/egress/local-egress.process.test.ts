@@ -6,7 +6,9 @@ import { expect, it, onTestFinished } from 'vitest'
 import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { LocalEgress } from '../../runtime/api/egress/local-egress.ts'
 import type { ReportOfRun, ReportWriter } from '../../runtime/api/egress/report-writer.ts'
+import { Restrictions } from '../../runtime/api/runs/restrictions/restrictions.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
+import type { RestrictionRow } from '../../runtime/store/service-rows.ts'
 import type { RunRow } from '../../runtime/store/store.ts'
 import { until } from '../helpers/until.ts'
 import { exchange, HOST } from './proxy-rig.ts'
@@ -29,8 +31,16 @@ function rig({ networkEnabled = true } = {}) {
     write: (runId: string, report: ReportOfRun) => told.push({ ...report, runId }),
     settled: async () => undefined,
   } as unknown as ReportWriter
-  const store = { readRun: async () => ({ settings: { network_enabled: networkEnabled } }) as RunRow }
-  const egress = new LocalEgress({ store, policy: loadEgressPolicy(POLICY), writer, log: silentLog })
+  const store = {
+    readRun: async () => ({ owner: 'ada', settings: { network_enabled: networkEnabled } }) as RunRow,
+  }
+  const rows: RestrictionRow[] = []
+  const restrictions = new Restrictions({
+    store: { engine: 'sqlite', listRestrictions: async () => [...rows] },
+    log: silentLog,
+  })
+  const policy = loadEgressPolicy(POLICY)
+  const egress = new LocalEgress({ store, restrictions, policy, writer, log: silentLog })
   onTestFinished(async () => {
     await egress.stop()
     rmSync(folder, { recursive: true, force: true })
@@ -42,7 +52,20 @@ function rig({ networkEnabled = true } = {}) {
     socketPath: join(folder, runId),
   })
   const rules = () => told.flatMap((report) => (report.type === 'denied' ? [report.data.rule] : []))
-  return { egress, sandbox, told, rules, folder }
+  const restrict = async (level: RestrictionRow['level'], owner = 'ada') => {
+    const scope = { kind: 'owner', owner } as const
+    rows.splice(0, 1, {
+      scope,
+      owner,
+      level,
+      reason: 'r',
+      by: 'o',
+      role: 'operator',
+      at: String(rows.length),
+    })
+    await restrictions.refresh()
+  }
+  return { egress, sandbox, told, rules, folder, restrict }
 }
 
 const CONNECT_OTHER = 'CONNECT other.agentweaver-test.com:443 HTTP/1.1\r\n\r\n'

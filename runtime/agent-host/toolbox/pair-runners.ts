@@ -34,6 +34,9 @@ export function pairRunners(links: readonly RunnerLink[]): RunnerLink {
       await Promise.all([offline.open(root, folder), online.open(root, folder)])
     },
     exec: (request, io) => (request.network ? online : offline).exec(request, io),
+    freeze: async (isFrozen) => {
+      await Promise.all([offline.freeze(isFrozen), online.freeze(isFrozen)])
+    },
     file: offline.file,
     tarIn: offline.tarIn,
     tarOut: offline.tarOut,

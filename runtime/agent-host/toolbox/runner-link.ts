@@ -20,6 +20,8 @@ export interface RunnerLink extends Toolbox {
   manifest(signal?: AbortSignal): AsyncGenerator<Uint8Array>
   /** Reads contents of files in the last manifest, one after the other. */
   pack(contents: readonly string[], signal?: AbortSignal): AsyncGenerator<Uint8Array>
+  /** Stops all commands, or lets them continue. Resolves when that is done. */
+  freeze(isFrozen: boolean): Promise<void>
   /** Resolves with the reason when the connection has ended. */
   readonly closed: Promise<string>
   close(): Promise<void>

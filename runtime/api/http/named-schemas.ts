@@ -40,6 +40,13 @@ import {
 } from '../../../contracts/exec.ts'
 import { FileEntry } from '../../../contracts/files.ts'
 import { SandboxSettings, SandboxSettingsPatch, SettingsOrigin, Verdict } from '../../../contracts/policy.ts'
+import {
+  Restriction,
+  RestrictionLevel,
+  RestrictionList,
+  RestrictionScope,
+  SetRestriction,
+} from '../../../contracts/restrictions.ts'
 import { ChangedFile, RunDiff } from '../../../contracts/results.ts'
 import { ToolOutcome } from '../../../contracts/tools.ts'
 import {
@@ -84,6 +91,10 @@ const NAMED = {
   Problem,
   Readiness,
   RequestedAgent,
+  Restriction,
+  RestrictionLevel,
+  RestrictionList,
+  RestrictionScope,
   Run,
   RunDiff,
   RunEnvelope,
@@ -93,6 +104,7 @@ const NAMED = {
   RunState,
   SandboxSettings,
   SandboxSettingsPatch,
+  SetRestriction,
   SettingsComparison,
   SettingsOrigin,
   StartCommand,

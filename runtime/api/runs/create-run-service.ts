@@ -2,7 +2,7 @@ import { delay } from '../../kit/deadline.ts'
 import { messageOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { Lifecycle } from './admit/lifecycle.ts'
-import { createSandboxPolicy } from './admit/sandbox-policy.ts'
+import { createSandboxPolicy, type SandboxPolicy } from './admit/sandbox-policy.ts'
 import { createTrustedFolders } from './admit/trusted-folders.ts'
 import { createUploads } from './admit/uploads.ts'
 import { type AuditTrail, createAuditTrail } from './audit-trail.ts'
@@ -109,15 +109,21 @@ export function createRunService(given: RunServiceDeps): RunService {
 
     ...createSandboxUses(findServing, { commands, file }),
 
-    readPolicy: () => policy.read(),
-    replacePolicy: (caller, patch) => policy.replace(caller, patch),
-    mergePolicy: (caller, patch) => policy.merge(caller, patch),
+    ...policyCalls(policy),
     ...createRestrictionCalls(deps, audit, () => queue.wake()),
     ...createTrustedFolders(deps, policy),
     ...createAuditReads(deps, audit),
     metrics: () => renderMetrics({ store, active, reaper }),
   }
 }
+
+const policyCalls = (
+  policy: SandboxPolicy,
+): Pick<RunService, 'readPolicy' | 'replacePolicy' | 'mergePolicy'> => ({
+  readPolicy: () => policy.read(),
+  replacePolicy: (caller, patch) => policy.replace(caller, patch),
+  mergePolicy: (caller, patch) => policy.merge(caller, patch),
+})
 
 /** Starts the queued runs and the sweeps of runs without a driver. */
 function startSweeps(deps: RunDeps, parts: FinishParts, queue: Dispatcher) {

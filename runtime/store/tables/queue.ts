@@ -232,7 +232,7 @@ async function behind(
       lanes.map(({ lane }) => lane),
     )
   if (owners.length > 0) skipped = skipped.where('owner', 'not in', owners)
-  const found = []
+  const found: { run_id: string; lane: Lane; owner: string; turn_ms: number | null }[] = []
   for (const { lane, owner, turn_ms } of await skipped.execute()) {
     const next = await db
       .selectFrom('queue')

@@ -9,6 +9,7 @@ import { SandboxError } from '../../../runtime/kit/errors.ts'
 import { silentLog } from '../../../runtime/kit/log.ts'
 import { openStore } from '../../../runtime/store/open-store.ts'
 import type { RunRow, Store } from '../../../runtime/store/store.ts'
+import { noRestrictions } from '../../helpers/no-restrictions.ts'
 import { until } from '../../helpers/until.ts'
 import { givenRun } from '../../store/rows.ts'
 
@@ -32,6 +33,7 @@ async function aDispatcher(wrap: (store: Store) => Store = (store) => store) {
     clock: () => new Date(),
     limits: { maxRuns: 10, maxRunsPerOwner: 10, maxLaunches: 2 },
     holder: { id: 'me' },
+    restrictions: noRestrictions(),
     log: silentLog,
   } as unknown as RunDeps
   const dispatcher = new Dispatcher(deps, active as unknown as ActiveRuns)

@@ -6,7 +6,7 @@ import type { ApprovalRow, RunRow, TurnRow } from '../../../store/store.ts'
 import type { SpentBudget } from '../budgets/spend.ts'
 import { watchBudgets } from '../budgets/wall-clock.ts'
 import type { RunDeps } from '../deps.ts'
-import { isHeld } from '../held-run.ts'
+import { isDrivenAs } from '../held-run.ts'
 import { type Committed, ForgedEvent } from '../ingest/commit-batch.ts'
 import type { Relay } from '../ingest/relay.ts'
 import { type Requested, requestAgain } from '../launch/request.ts'
@@ -31,9 +31,9 @@ import { type Patience, patiently, patientStore } from './patient-store.ts'
 import type { Position, TurnEnded } from './read-position.ts'
 import { repeatRequests } from './repeat-requests.ts'
 import { endingAfterLoss, requeueLost } from './requeue.ts'
-import { followOthers, hearOthers } from './shared-run.ts'
 import { RestrictedRun } from './restricted-run.ts'
-import { suspend } from './suspend.ts'
+import { followOthers, hearOthers } from './shared-run.ts'
+import { suspend, works } from './suspend.ts'
 import { TurnCheckpoints } from './turn-checkpoints.ts'
 import { endingAfterTurn, endingWhenIdle } from './turn-ending.ts'
 import { TurnLoop } from './turn-loop.ts'
@@ -54,7 +54,6 @@ export class ActiveRun {
   readonly #departure: Departure
   readonly #ready = Promise.withResolvers<Serving>()
   readonly #watchdog: ReturnType<typeof createWatchdog>
-  /** Requests that wait for a person. */
   readonly #pending = new Set<string>()
   readonly #commands = new Set<string>()
   readonly #turns: TurnLoop
@@ -65,7 +64,6 @@ export class ActiveRun {
   readonly #patience: Patience
   #usedAt: string | undefined
   #suspendAskedAt: string | undefined
-  /** Every open call of the turn waits for a person. */
   #waitsForPeople = false
   #suspending: Promise<void> | undefined
   #isForged = false
@@ -73,6 +71,8 @@ export class ActiveRun {
   #hasLeft = false
   /** Calls that this sandbox has not announced again. It gets their decisions when it has. */
   readonly #carried: Set<string>
+  readonly #isDriven = (current: RunRow) =>
+    isDrivenAs(this.run, this.#request?.claim.generation ?? this.run.generation, current)
   readonly #endSpent = (budget?: SpentBudget) => budget && this.end(budgetExceeded(budget))
 
   constructor(given: RunDeps, parts: ActiveRunParts, { run, after, request }: Begin) {
@@ -86,8 +86,8 @@ export class ActiveRun {
     this.#deps = deps
     this.#parts = parts
     const signal = this.#interrupted.signal
-    const onThawed = () => this.notifyTurn()
-    this.#restricted = new RestrictedRun({ deps, run, signal, log: this.#log, onThawed })
+    const own = { deps, run, signal, log: this.#log }
+    this.#restricted = new RestrictedRun({ ...own, onThawed: () => this.notifyTurn() })
     this.#turns = new TurnLoop({
       deps,
       run,
@@ -97,8 +97,7 @@ export class ActiveRun {
       onTurnEnded: (turn, end) => this.#onTurnEnded(turn, end),
     })
     this.#departure = new Departure(deps, run, this.#log)
-    const saving = { deps, run, signal, log: this.#log }
-    this.#checkpoints = new TurnCheckpoints(saving, () => ({
+    this.#checkpoints = new TurnCheckpoints(own, () => ({
       turn: this.#turns.working?.id,
       isBusy: this.#commands.size + this.#carried.size > 0 || this.isSuspending,
     }))
@@ -201,10 +200,7 @@ export class ActiveRun {
    * before.
    */
   suspend(): Promise<void> {
-    if (this.#suspending === undefined && !this.isQuiet)
-      return Promise.reject(
-        new SandboxError('conflict', `run ${this.run.id} works; only a run that waits can be suspended`),
-      )
+    if (this.#suspending === undefined && !this.isQuiet) return Promise.reject(works(this.run))
     this.#suspending ??= this.#suspend().finally(() => {
       this.#suspending = undefined
     })
@@ -300,12 +296,6 @@ export class ActiveRun {
       ...(serving && { released: ending.state === 'failed' ? ending.code : ending.state }),
       onlyIf: (row) => this.#isDriven(row),
     })
-  }
-
-  /** Not after the run was given to another driver, of this process or of another one. */
-  #isDriven(current: RunRow): boolean {
-    const generation = this.#request?.claim.generation ?? this.run.generation
-    return isHeld(this.run, current) && current.generation === generation
   }
 
   /** Where the sandbox is lost, and not the run: it continues from its last checkpoint in another one. */

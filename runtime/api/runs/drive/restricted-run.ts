@@ -45,9 +45,7 @@ export class RestrictedRun {
 
   /** Until when the sandbox shall hold calls that are decided. Undefined if they may act. */
   readonly heldUntil = (): string | undefined =>
-    this.isFrozen
-      ? new Date(this.#parts.deps.clock().getTime() + HOLD_MS).toISOString()
-      : undefined
+    this.isFrozen ? new Date(this.#parts.deps.clock().getTime() + HOLD_MS).toISOString() : undefined
 
   /** The sandbox serves. `isNew`: no other driver had it. */
   serve(serving: Serving, isNew: boolean): void {

@@ -7,8 +7,7 @@ import { toRestriction } from '../restrictions/set-restriction.ts'
 import { isFinal, toRun } from '../run-view.ts'
 import { underWayQuery } from './pick-next.ts'
 
-const inForce = ({ applied }: Effect) =>
-  applied.filter(({ level }) => level !== 'normal').map(toRestriction)
+const inForce = ({ applied }: Effect) => applied.filter(({ level }) => level !== 'normal').map(toRestriction)
 
 /** With fewer recent starts, the pace of the queue is unknown. */
 const FEWEST_STARTS = 3

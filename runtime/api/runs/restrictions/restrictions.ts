@@ -108,10 +108,7 @@ function appliesTo({ scope }: RestrictionRow, { id, owner }: Restricted): boolea
 }
 
 /** The restrictions of a run that were set, changed or lifted since `before`. */
-export const changesSince = (
-  before: readonly RestrictionRow[],
-  { applied }: Effect,
-): RestrictionChange[] =>
+export const changesSince = (before: readonly RestrictionRow[], { applied }: Effect): RestrictionChange[] =>
   applied
     .filter(({ scope, level, at }) => {
       const old = before.find((one) => one.scope.kind === scope.kind)

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Restriction, RestrictionList, SetRestriction } from '../../../../contracts/restrictions.ts'
+import type { AuditDraft } from '../../../audit/chain.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import type { RestrictionRow } from '../../../store/service-rows.ts'
 import type { Transaction } from '../../../store/store.ts'
@@ -29,7 +30,7 @@ export function createRestrictionCalls(deps: Deps, audit: AuditTrail, wake: () =
   }
 
   async function write(tx: Transaction, caller: Caller, row: RestrictionRow): Promise<void> {
-    const { scope, level, reason, at } = row
+    const { scope, level } = row
     const rows = await tx.listRestrictions()
     const current = rows.find((one) => isSame(one.scope, scope))
     refuseWeaker(caller, current)
@@ -39,19 +40,8 @@ export function createRestrictionCalls(deps: Deps, audit: AuditTrail, wake: () =
     await tx.writeRestriction(row)
     // The time that runs could not start does not count.
     if (current?.level === 'frozen' && level !== 'frozen') await tx.restartQueueDeadlines(scope)
-    await audit.append(tx, run?.id ?? '', [
-      {
-        kind: 'restriction.changed',
-        runId: run?.id ?? '',
-        callId: `restrict_${randomUUID().replaceAll('-', '')}`,
-        actor: `person:${caller.owner}`,
-        tool: 'restrict',
-        policyVersion: run?.policyVersion ?? '',
-        decision: level,
-        reasons: [`applies to ${scopeWords(scope)}`, reason],
-        at,
-      },
-    ])
+    const of = { runId: run?.id ?? '', policyVersion: run?.policyVersion ?? '' }
+    await audit.append(tx, of.runId, [recordOf(row, of)])
   }
 
   return {
@@ -86,6 +76,20 @@ export function createRestrictionCalls(deps: Deps, audit: AuditTrail, wake: () =
     },
   }
 }
+
+const recordOf = (
+  { scope, level, reason, by, at }: RestrictionRow,
+  of: Pick<AuditDraft, 'runId' | 'policyVersion'>,
+): AuditDraft => ({
+  kind: 'restriction.changed',
+  ...of,
+  callId: `restrict_${randomUUID().replaceAll('-', '')}`,
+  actor: `person:${by}`,
+  tool: 'restrict',
+  decision: level,
+  reasons: [`applies to ${scopeWords(scope)}`, reason],
+  at,
+})
 
 /** A user may tighten and loosen own restrictions, and cannot touch those of an operator. */
 function refuseWeaker({ role }: Caller, current: RestrictionRow | undefined): void {
