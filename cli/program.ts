@@ -9,6 +9,7 @@ import { answerCommand, approveCommand, denyCommand } from './commands/decisions
 import { demoCommand } from './commands/demo.ts'
 import { diffCommand } from './commands/diff.ts'
 import { doctorCommand } from './commands/doctor.ts'
+import { egressCommand } from './commands/egress.ts'
 import { execCommand } from './commands/exec.ts'
 import { fetchCommand } from './commands/fetch.ts'
 import { forkCommand } from './commands/fork.ts'
@@ -49,6 +50,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     suspendCommand,
     resumeCommand,
     restrictCommand,
+    egressCommand,
     approveCommand,
     denyCommand,
     answerCommand,

@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { type Approval, FINAL_STATES, type Run } from '../../contracts/api.ts'
+import type { RunEgress } from '../../contracts/run-egress.ts'
 import { EXIT } from '../exit-status.ts'
 import { duration } from '../terminal/duration.ts'
 import { facts } from '../terminal/table.ts'
@@ -30,12 +31,18 @@ function waitWords(run: Run): string | undefined {
 const restrictedWords = ({ restrictions }: Run) =>
   restrictions?.map((one) => restrictionWords({ ...one, scope: one.scope.kind })).join('; ')
 
+function networkWords({ runId, denied }: RunEgress): string | undefined {
+  const count = denied.reduce((sum, one) => sum + one.count, 0)
+  if (count === 0) return undefined
+  return `${count} ${count === 1 ? 'connection' : 'connections'} refused: agentweaver egress explain ${runId}`
+}
+
 const WITHOUT_SANDBOX: ReadonlySet<Run['state']> = new Set(['queued', 'pending_capacity', 'suspended'])
 
 /** The service names the last sandbox, which the run may have given back. */
 const sandboxOf = ({ state, sandbox }: Run) => (WITHOUT_SANDBOX.has(state) ? undefined : sandbox)
 
-function factsOf(run: Run, { terminal }: CliContext): (readonly [string, string])[] {
+function factsOf(run: Run, egress: RunEgress, { terminal }: CliContext): (readonly [string, string])[] {
   const { paint } = terminal
   const model = run.agent.model === undefined ? '' : `, ${run.agent.model}`
   const sandbox = sandboxOf(run)
@@ -51,6 +58,7 @@ function factsOf(run: Run, { terminal }: CliContext): (readonly [string, string]
     ['queue', run.queue && queueWords(run.queue, Date.now())],
     ['waits for', waitWords(run)],
     ['restricted', restrictedWords(run)],
+    ['network', networkWords(egress)],
     ['task', run.kind === 'agent' ? visible(run.task) : undefined],
     ['agent', run.kind === 'agent' ? visible(run.agent.kind + model) : undefined],
     ['workspace', visible(workspaceWords(run.workspace))],
@@ -109,13 +117,19 @@ export function showCommand(context: CliContext): Command {
     const run = await connection.client.readRun(id)
     const isFinal = FINAL_STATES.some((state) => state === run.state)
     const approvals = isFinal ? [] : (await connection.client.listApprovals(id)).items
+    const egress = await connection.client.readEgress(id)
     const suffix = serviceSuffix(options)
     if (options.json)
-      context.terminal.json({ ...run, approvals, continueWith: continueWith(run, approvals, suffix) })
+      context.terminal.json({
+        ...run,
+        approvals,
+        egressDenied: egress.denied,
+        continueWith: continueWith(run, approvals, suffix),
+      })
     else {
       const { paint } = context.terminal
       context.terminal.print([
-        ...facts(factsOf(run, context), paint),
+        ...facts(factsOf(run, egress, context), paint),
         ...continueLines(run, approvals, { terminal: context.terminal, suffix }),
       ])
     }

@@ -17,7 +17,7 @@ import { deleteOldCheckpoints, readCheckpoint } from './tables/checkpoints.ts'
 import { listClaims } from './tables/claims.ts'
 import { blobChunks } from './tables/content-chunks.ts'
 import { readContent, sweepContents, writeContent } from './tables/contents.ts'
-import { readEvents } from './tables/events.ts'
+import { readEvents, readEventsOf } from './tables/events.ts'
 import { deleteOldKeys, readIdempotencyKey, writeIdempotencyKey } from './tables/idempotency.ts'
 import { acquireLease, releaseLease } from './tables/leases.ts'
 import { listOverdueInQueue, viewQueue } from './tables/queue.ts'
@@ -59,6 +59,7 @@ export function createSqlStore(
     listOverdueInQueue: (query) => listOverdueInQueue(reading, query),
     viewQueue: (query) => viewQueue(reading, query),
     readEvents: (runId, after, limit) => readEvents(reading, runId, { after, limit }),
+    readEventsOf: (runId, type, limit) => readEventsOf(reading, runId, { type, limit }),
     onEvents: (runId, listener) => listeners.add(runId, listener),
     listApprovals: (runId, filter) => listApprovals(reading, runId, filter),
     listExpiredApprovals: (now) => listExpiredApprovals(reading, now),

@@ -5,6 +5,7 @@ import type { CallChange, CallRow, NewCall, ReleasedCalls } from './call-row.ts'
 import type { Checkpoint, CheckpointStore, CheckpointTransaction, RunOrigin } from './checkpoint.ts'
 import type * as columns from './columns.ts'
 import type { EventListener } from './event-listeners.ts'
+import type { EventReads } from './event-reads.ts'
 import type { QueueReads, QueueTransaction } from './queue.ts'
 import type { RestrictionReads, RestrictionTransaction } from './restriction-store.ts'
 import type { ApiKeyRow, IdempotencyKey, IdempotencyRow, TrustedFolder } from './service-rows.ts'
@@ -339,7 +340,7 @@ export type NewEvent = {
 }
 
 /** The SQL store, one interface over SQLite and PostgreSQL. */
-export interface Store extends QueueReads, CheckpointStore, RestrictionReads {
+export interface Store extends QueueReads, CheckpointStore, RestrictionReads, EventReads {
   readonly engine: 'sqlite' | 'postgres'
   /**
    * Runs `work` in one transaction (SQLite: immediate; PostgreSQL: read committed with the row locks it takes).
@@ -353,8 +354,6 @@ export interface Store extends QueueReads, CheckpointStore, RestrictionReads {
   countRuns(filter: RunCount): Promise<number>
   /** Runs in these states whose holder has no lease any more, or that have none, oldest first. */
   listAbandonedRuns(states: readonly RunState[], limit: number): Promise<Held[]>
-  /** Events after `after`, oldest first. */
-  readEvents(runId: string, after: number, limit: number): Promise<RunEnvelope[]>
   /**
    * Calls back after every commit that appended events to the run, with those events where this process has committed
    * them, which is not always in the order of their numbers. Without events it calls for commits of other processes

@@ -11,7 +11,7 @@ import type { Caller, FileRequest, RunService, Subscription } from '../../runtim
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { auditOf, readAudit, verifyAudit } from './memory-audit.ts'
 import { EXITED, fileAnswer } from './memory-files.ts'
-import { aComparison, aRestriction, MemoryFolders } from './memory-folders.ts'
+import { aComparison, aRestriction, aRunEgress, MemoryFolders } from './memory-folders.ts'
 
 type Entry = {
   run: Run
@@ -222,9 +222,8 @@ export class MemoryService implements RunService {
     return fileAnswer(files, operation, payload)
   }
 
-  async listApprovals(caller: Caller, id: string) {
-    return { items: this.#visible(caller, id).approvals }
-  }
+  listApprovals = async (caller: Caller, id: string) => ({ items: this.#visible(caller, id).approvals })
+  readEgress = async (caller: Caller, id: string) => aRunEgress(this.#visible(caller, id).run)
 
   async decideShell(caller: Caller, id: string, decision: Parameters<RunService['decideShell']>[2]) {
     this.#begin('decideShell')

@@ -114,3 +114,32 @@ classes:
     expect(ruleOf(state, question('a.example.com:443'))).toBe('phase')
   })
 })
+
+describe('a restricted run', () => {
+  const judged = (
+    restriction: 'read-only' | 'no-network',
+    entry: Partial<EgressDestination>,
+    more: Partial<Question> = {},
+  ) => ruleOf({ ...generation(entry), restriction }, question('a.example.com:443', more))
+  const http = { http: 'allow' } as const
+  const terminated = { authority: 'a'.repeat(64) }
+
+  it.each<[string, Partial<EgressDestination>, Partial<Question>]>([
+    ['restricted', {}, {}],
+    ['restricted', http, {}],
+    ['allowed', terminated, {}],
+    ['allowed', http, { protocol: 'http', method: 'GET' }],
+    ['allowed', http, { protocol: 'http', method: 'HEAD' }],
+    ['restricted', http, { protocol: 'http', method: 'POST' }],
+    ['restricted', terminated, { method: 'PUT' }],
+    ['allowed', { caller: 'agent-host' }, { caller: 'agent-host' }],
+  ])('to read-only is judged as %s: entry %j, %j', (rule, entry, more) => {
+    expect(judged('read-only', entry, more)).toBe(rule)
+  })
+
+  it('to no-network reaches nothing, except for its agent', () => {
+    expect(judged('no-network', http, { protocol: 'http', method: 'GET' })).toBe('restricted')
+    expect(judged('no-network', terminated)).toBe('restricted')
+    expect(judged('no-network', { caller: 'agent-host' }, { caller: 'agent-host' })).toBe('allowed')
+  })
+})

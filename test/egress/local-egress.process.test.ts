@@ -61,7 +61,7 @@ function rig({ networkEnabled = true } = {}) {
       reason: 'r',
       by: 'o',
       role: 'operator',
-      at: String(rows.length),
+      at: `${Date.now()} ${level}`,
     })
     await restrictions.refresh()
   }
@@ -110,6 +110,24 @@ it('opens nothing for a run without network access', async () => {
 
   expect(await egress.open(sandbox('one'))).toEqual([])
   expect(proxies()).toEqual([])
+})
+
+it('applies a restriction to open sandboxes and to new ones, until it is lifted', async () => {
+  const { egress, sandbox, rules, restrict } = rig()
+  await egress.open(sandbox('one'))
+  const asked = async (run: string) => {
+    await exchange(sandbox(run).socketPath, CONNECT_OTHER)
+    return rules().at(-1)
+  }
+
+  await restrict('no-network')
+  await egress.open(sandbox('two'))
+  await until('the proxy has the restriction', async () => (await asked('one')) === 'restricted')
+  const ofNew = await asked('two')
+  await restrict('normal')
+  await until('the restriction is lifted', async () => (await asked('one')) === 'not-listed')
+
+  expect(ofNew).toBe('restricted')
 })
 
 it('serves the other sandboxes if one of them is gone', async () => {

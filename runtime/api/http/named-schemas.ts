@@ -48,6 +48,7 @@ import {
   SetRestriction,
 } from '../../../contracts/restrictions.ts'
 import { ChangedFile, RunDiff } from '../../../contracts/results.ts'
+import { DeniedEgress, RunEgress } from '../../../contracts/run-egress.ts'
 import { ToolOutcome } from '../../../contracts/tools.ts'
 import {
   SettingsComparison,
@@ -73,6 +74,7 @@ const NAMED = {
   ChangedFile,
   CommandShell,
   CreateSandbox,
+  DeniedEgress,
   DenyShell,
   DenyTool,
   ErrorCode,
@@ -97,6 +99,7 @@ const NAMED = {
   RestrictionScope,
   Run,
   RunDiff,
+  RunEgress,
   RunEnvelope,
   RunEvent,
   RunPage,

@@ -21,6 +21,7 @@ import type { SandboxKind } from '../../../contracts/names.ts'
 import type { SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
 import type { Restriction, RestrictionList, SetRestriction } from '../../../contracts/restrictions.ts'
 import type { RunDiff } from '../../../contracts/results.ts'
+import type { RunEgress } from '../../../contracts/run-egress.ts'
 import type { FileAnswer } from '../../../contracts/toolbox.ts'
 import type {
   FolderQuery,
@@ -142,6 +143,9 @@ export interface RunService {
    * pace.
    */
   subscribe(caller: Caller, id: string, from: Subscription): Promise<AsyncIterable<RunEnvelope> | undefined>
+
+  /** What the egress proxy refused to the run, grouped, and the hosts that the run reached. */
+  readEgress(caller: Caller, id: string): Promise<RunEgress>
 
   readPolicy(caller: Caller): Promise<SandboxSettings>
   replacePolicy(caller: Caller, policy: SandboxSettingsPatch): Promise<SandboxSettings>
