@@ -57,6 +57,8 @@ export const EgressGeneration = z.strictObject({
   /** Where its commands reach the proxy. */
   socketPath: z.string().startsWith('/').max(107),
   destinations: z.array(EgressDestination).max(512),
+  /** Hosts of the operator's list that the settings of the run leave out, to explain a refusal. @default none */
+  withheld: z.array(z.string().max(255)).max(512).optional(),
 })
 export type EgressGeneration = z.infer<typeof EgressGeneration>
 

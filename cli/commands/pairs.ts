@@ -17,3 +17,5 @@ export function collectLimits(
   if (kind === undefined) throw new InvalidArgumentError('must have the form kind=number')
   return { ...before, [kind]: Number(digits) }
 }
+
+export const collectWords = (given: string, before: readonly string[] = []): string[] => [...before, given]

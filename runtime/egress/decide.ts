@@ -35,14 +35,24 @@ export function decide(generation: EgressGeneration | undefined, question: Quest
     return refuse('run-ended', 'the sandbox has no network access any more', 'Start a new run.')
   if (generation.restriction === 'no-network' && question.caller === 'commands') return NO_NETWORK
   const named = generation.destinations.filter(({ host }) => matches(host, question))
-  if (named.length === 0)
-    return refuse('not-listed', 'the host is not in the list of destinations of this run', entryFor(question))
+  if (named.length === 0) return notListed(generation, question)
   const faults = named.map((destination) => faultOf(destination, generation, question))
   const allowed = named[faults.indexOf(undefined)]
   if (allowed) return { ok: true, destination: allowed }
   // The entry that passed most checks is the closest to the request.
   return faults.reduce((closest, fault) => ((fault?.check ?? 0) > (closest?.check ?? 0) ? fault : closest))
     ?.decision as Decision
+}
+
+/** The operator's list may have the host, but the settings of the run leave it out. */
+function notListed({ withheld = [] }: EgressGeneration, question: Question): Decision {
+  return withheld.some((host) => matches(host, question))
+    ? refuse(
+        'not-listed',
+        'the settings of this run leave this host out',
+        'A person can start the run with this host: it must be in egress_hosts of the settings, and in --egress-host if the run was started with that.',
+      )
+    : refuse('not-listed', 'the host is not in the list of destinations of this run', entryFor(question))
 }
 
 type Check = (

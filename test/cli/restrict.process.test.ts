@@ -66,3 +66,14 @@ describe('"agentweaver restrict"', () => {
     expect(stderr).toContain(message)
   })
 })
+
+test.each([['restrict'], ['egress', 'explain'], ['egress', 'suggest']])(
+  '"%s %s" has a help text with an example and accepts --json',
+  async (...words) => {
+    const { status, stdout } = await runCli([...words, '--help'])
+
+    expect(status).toBe(0)
+    expect(stdout).toContain('--json')
+    expect(stdout).toMatch(/Example:\n {2}\S/)
+  },
+)

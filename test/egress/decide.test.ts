@@ -143,3 +143,14 @@ describe('a restricted run', () => {
     expect(judged('no-network', { caller: 'agent-host' }, { caller: 'agent-host' })).toBe('allowed')
   })
 })
+
+it('says that the settings of the run leave a host out that the list has', () => {
+  const state = { ...generation({}), withheld: ['*.withheld.example.com'] }
+
+  const decision = decide(state, question('a.withheld.example.com:443'))
+
+  expect(decision).toMatchObject({
+    ok: false,
+    refusal: { rule: 'not-listed', reason: 'the settings of this run leave this host out' },
+  })
+})

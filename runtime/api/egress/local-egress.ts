@@ -2,6 +2,7 @@ import type { EgressDenied, EgressDestination, EgressGeneration } from '../../..
 import type { SandboxKind } from '../../../contracts/names.ts'
 import { allowlist } from '../../../policies/agent/egress/allowlist.ts'
 import type { EgressPolicy } from '../../../policies/agent/egress/load.ts'
+import { narrow } from '../../../policies/agent/egress/narrow.ts'
 import { resolveEgress } from '../../../policies/agent/egress/resolve.ts'
 import { placementOf } from '../../../policies/agent/egress/targets.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
@@ -75,13 +76,16 @@ export class LocalEgress {
   async open({ runId, generation, kind, socketPath }: EgressSandbox): Promise<readonly string[]> {
     const run = await this.#options.store.readRun(runId)
     if (!run?.settings.network_enabled) return []
-    const destinations = [...this.#destinations[kind]]
+    const narrowed = narrow(this.#destinations[kind], run.settings.egress_hosts)
+    const destinations = [...narrowed.destinations]
+    const withheld = [...narrowed.withheld]
     const { owner } = run
-    const opened = { runId, generation, phase: 'work', socketPath, destinations } as const
+    const opened = { runId, generation, phase: 'work', socketPath, destinations, withheld } as const
     this.#open.set(keyOf(runId, generation), { owner, generation: opened })
     // A sandbox without a proxy has no network. Its commands print the reason.
     await bestEffort(this.#options.log, 'open the network of a sandbox', () => this.#apply())
-    return this.#loosened[kind]
+    // A wildcard of the list may have been narrowed to names below it.
+    return this.#loosened[kind].filter((host) => !withheld.includes(host))
   }
 
   /** Closes all connections of a sandbox, and stores what the proxy has reported about it. */
