@@ -10,12 +10,12 @@ import { obtainSandbox } from '../runtime/api/runs/drive/obtain-sandbox.ts'
 import { Approvals } from '../runtime/api/runs/gates/approvals.ts'
 import { claimName } from '../runtime/api/runs/ids.ts'
 import { takeOverRuns } from '../runtime/api/runs/replicas/takeover.ts'
+import { Restrictions } from '../runtime/api/runs/restrictions/restrictions.ts'
 import { silentLog } from '../runtime/kit/log.ts'
 import { EventRedactor } from '../runtime/redaction/event-redactor.ts'
 import { createRedactor } from '../runtime/redaction/redactor.ts'
 import { openStore } from '../runtime/store/open-store.ts'
 import type { RunRow, Store } from '../runtime/store/store.ts'
-import { noRestrictions } from '../test/helpers/no-restrictions.ts'
 import { type Bench, figure, timed } from './harness.ts'
 
 const BAR_MS = 2_000
@@ -133,7 +133,7 @@ const depsOver = (store: Store, keys: RunDeps['keys']): RunDeps =>
   ({
     ...{ store, keys, log: silentLog, clock: () => new Date(), holder: { id: 'this process' } },
     limits: { approvalTtlMs: 60_000 },
-    restrictions: noRestrictions(),
+    restrictions: new Restrictions({ store, log: silentLog }),
     governance: { forRun: () => ({ touched: { secret: false } }) },
     openRedactor: () => new EventRedactor(createRedactor({ secrets: [], pii: false })),
     provider: {

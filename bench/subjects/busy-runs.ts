@@ -5,11 +5,11 @@ import { loadDeploymentKeys } from '../../runtime/api/keys/deployment-keys.ts'
 import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import type { RunDeps } from '../../runtime/api/runs/deps.ts'
 import { BatchCommitter } from '../../runtime/api/runs/ingest/commit-batch.ts'
+import { Restrictions } from '../../runtime/api/runs/restrictions/restrictions.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { EventRedactor } from '../../runtime/redaction/event-redactor.ts'
 import { createRedactor } from '../../runtime/redaction/redactor.ts'
 import { openStore } from '../../runtime/store/open-store.ts'
-import { noRestrictions } from '../../test/helpers/no-restrictions.ts'
 import { seededRun } from './seeded-runs.ts'
 
 const RUNS = 100
@@ -25,7 +25,7 @@ const store = await openStore({ kind: 'sqlite', file: join(folder, 'store.db') }
 const audit = createAuditTrail(await loadDeploymentKeys(join(folder, 'keys')))
 const deps = {
   ...{ store, log: silentLog, clock: () => new Date(), limits: { approvalTtlMs: 60_000 } },
-  restrictions: noRestrictions(),
+  restrictions: new Restrictions({ store, log: silentLog }),
   governance: { forRun: () => ({ touched: { secret: false } }) },
   openRedactor: () => new EventRedactor(createRedactor({ secrets: [], pii: true })),
 } as unknown as RunDeps

@@ -7,12 +7,12 @@ import type { RunDeps } from '../../runtime/api/runs/deps.ts'
 import { createActiveRuns } from '../../runtime/api/runs/drive/active-runs.ts'
 import { Approvals } from '../../runtime/api/runs/gates/approvals.ts'
 import { claimName } from '../../runtime/api/runs/ids.ts'
+import { Restrictions } from '../../runtime/api/runs/restrictions/restrictions.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { EventRedactor } from '../../runtime/redaction/event-redactor.ts'
 import { createRedactor } from '../../runtime/redaction/redactor.ts'
 import { openStore } from '../../runtime/store/open-store.ts'
 import type { RunRow } from '../../runtime/store/store.ts'
-import { noRestrictions } from '../../test/helpers/no-restrictions.ts'
 import { seededRun } from './seeded-runs.ts'
 
 /** Drives interactive runs that wait for their next turn. Prints the memory before and with them, in bytes. */
@@ -26,7 +26,7 @@ const day = 86_400_000
 const deps = {
   ...{ store, keys, log: silentLog, clock: () => new Date(), holder: { id: 'bench' } },
   limits: { approvalTtlMs: day, idleTimeoutMs: day, stallTimeoutMs: day, runTimeoutMs: day, maxRuns: 10_000 },
-  restrictions: noRestrictions(),
+  restrictions: new Restrictions({ store, log: silentLog }),
   governance: { forRun: () => ({ touched: { secret: false } }) },
   openRedactor: () => new EventRedactor(redactor),
   redactText: (text: string) => text,

@@ -55,7 +55,7 @@ function factsOf(run: Run, egress: RunEgress, { terminal }: CliContext): (readon
       run.outcome &&
         [run.outcome.outcome, run.outcome.summary].filter(Boolean).map(String).map(visible).join(': '),
     ],
-    ['queue', run.queue && queueWords(run.queue, Date.now())],
+    ['queue', run.queue && `${queueWords(run.queue, Date.now())}; waits for a free place`],
     ['waits for', waitWords(run)],
     ['restricted', restrictedWords(run)],
     ['network', networkWords(egress)],

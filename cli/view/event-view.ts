@@ -64,7 +64,7 @@ function runRenderers(look: Look): Renderers {
       row(
         look,
         ['network', 'yellow'],
-        `${visible(`${method === undefined ? '' : `${method} `}${host}:${port} refused${count > 1 ? ` ${count} times` : ''}: ${reason}`)}  ${paint.dim(visible(remedy))}`,
+        `${visible(`${method === undefined ? '' : `${method} `}${host}:${port} refused${count > 1 ? ` ${count} times` : ''}: ${reason}.`)}  ${paint.dim(visible(remedy))}`,
       ),
     'workspace.prepared': (data) => row(look, 'workspace', preparedWords(data, look)),
     'workspace.held': (data) => row(look, ['held', 'yellow'], heldWords(data)),
