@@ -40,6 +40,8 @@ export function workloads(slice: Slice) {
       namespace: namespaces.controlPlane,
       labels: component('databaseSetup'),
     },
+    /** The API's Service for replicas of the egress proxy. */
+    egressControl: { name: `${prefix}-egress-control`, namespace: namespaces.controlPlane },
     egressProxy: {
       name: serviceAccounts.egressProxy,
       namespace: namespaces.egress,

@@ -1,5 +1,5 @@
 import { COMPONENT_LABEL, COMPONENTS } from './labels.ts'
-import { names, SandboxKind } from './names.ts'
+import { names, type SandboxKind } from './names.ts'
 
 export interface Alert {
   readonly alert: string
@@ -13,14 +13,26 @@ export interface Alert {
 /**
  * Alerts of the base deployment; preview slices have none. On Azure they become Azure rule groups, elsewhere
  * PrometheusRule objects. `kube_*` metrics come from kube-state-metrics, `agent_sandbox*` from the controller, and
- * `agentweaver_*` from the API. `warm` lists the sandbox kinds whose pools keep a sandbox ready.
+ * `agentweaver_*` from the API.
  */
-export function alerts(warm: readonly SandboxKind[] = SandboxKind.options): Alert[] {
-  return [...sandboxAlerts(warm), ...apiAlerts(), ...reaperAlerts()]
+export function alerts({ warm, hasEgressProxy }: Alerted): Alert[] {
+  return [
+    ...sandboxAlerts(warm),
+    ...apiAlerts(),
+    ...(hasEgressProxy ? egressProxyAlerts() : []),
+    ...reaperAlerts(),
+  ]
+}
+
+export interface Alerted {
+  /** The sandbox kinds whose pools keep a sandbox ready. */
+  readonly warm: readonly SandboxKind[]
+  /** Whether sandboxes reach the network through the egress proxy. */
+  readonly hasEgressProxy: boolean
 }
 
 const BASE = names({ kind: 'base' })
-const { controlPlane: API, sandboxes: SANDBOXES } = BASE.namespaces
+const { controlPlane: API, sandboxes: SANDBOXES, egress: EGRESS } = BASE.namespaces
 const NAME = BASE.serviceAccounts.api
 const HERE = `namespace="${SANDBOXES}"`
 const LOGS = `kubectl -n ${API} logs --prefix -l ${COMPONENT_LABEL}=${COMPONENTS.api}`
@@ -74,7 +86,6 @@ const poolEmpty = (pool: string, kind: SandboxKind): Alert => ({
 })
 
 function apiAlerts(): Alert[] {
-  const autoscaler = `namespace="${API}",horizontalpodautoscaler="${NAME}"`
   return [
     {
       alert: 'AgentweaverApiDown',
@@ -88,7 +99,7 @@ function apiAlerts(): Alert[] {
     },
     {
       alert: 'AgentweaverApiAtMaximum',
-      expr: `kube_horizontalpodautoscaler_status_current_replicas{${autoscaler}} >= kube_horizontalpodautoscaler_spec_max_replicas{${autoscaler}}`,
+      expr: atMaximum(API, NAME),
       forMinutes: 15,
       severity: 'ticket',
       annotations: {
@@ -97,6 +108,37 @@ function apiAlerts(): Alert[] {
       },
     },
   ]
+}
+
+function egressProxyAlerts(): Alert[] {
+  const name = BASE.serviceAccounts.egressProxy
+  return [
+    {
+      alert: 'AgentweaverEgressProxyDown',
+      expr: `(sum(kube_deployment_status_replicas_available{namespace="${EGRESS}",deployment="${name}"}) or vector(0)) < 1`,
+      forMinutes: 2,
+      severity: 'page',
+      annotations: {
+        summary: 'No replica of the egress proxy is available, so no sandbox reaches any destination',
+        remedy: `kubectl -n ${EGRESS} describe deployment ${name}, and its pods. A replica is ready while it receives the destinations from the API`,
+      },
+    },
+    {
+      alert: 'AgentweaverEgressProxyAtMaximum',
+      expr: atMaximum(EGRESS, name),
+      forMinutes: 15,
+      severity: 'ticket',
+      annotations: {
+        summary: 'The egress proxy has been at its maximum number of replicas for 15 minutes',
+        remedy: 'raise sizes.egressProxy.maxReplicas in the environment file',
+      },
+    },
+  ]
+}
+
+function atMaximum(namespace: string, autoscaler: string): string {
+  const of = `namespace="${namespace}",horizontalpodautoscaler="${autoscaler}"`
+  return `kube_horizontalpodautoscaler_status_current_replicas{${of}} >= kube_horizontalpodautoscaler_spec_max_replicas{${of}}`
 }
 
 /** Normal operation leaves nothing for the reaper to delete, so any deletion points to a bug elsewhere. */

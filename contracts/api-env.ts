@@ -38,6 +38,7 @@ const LOCAL_KEYS = [
   'AGENTWEAVER_WORKSPACE_ROOTS',
   'AGENTWEAVER_TOOL_ROOTS',
   'AGENTWEAVER_EGRESS_FILE',
+  'AGENTWEAVER_EGRESS_ROOTS_FILE',
 ] as const
 const REQUIRED_CLUSTER_KEYS = CLUSTER_KEYS.slice(0, 2)
 /** The service's Azure workload identity, under the names that the Azure SDKs use. All are set, or none. */
@@ -78,6 +79,11 @@ const AnyApiEnv = z.strictObject({
    * `policies/agent/egress.yaml`. It replaces the built-in list.
    */
   AGENTWEAVER_EGRESS_FILE: z.string().min(1).optional(),
+  /**
+   * PEM file with root certificates, such as those of a company, which the egress proxy and the commands with network
+   * access trust in addition to the public ones.
+   */
+  AGENTWEAVER_EGRESS_ROOTS_FILE: z.string().min(1).optional(),
   /** Folder with the deployment's keys, shared by all processes. Without it, each process creates its own keys. */
   AGENTWEAVER_KEYS_DIR: z.string().min(1).optional(),
   /** Azure Key Vault with those keys, used instead of the folder, such as `https://name.vault.azure.net`. */

@@ -7,6 +7,9 @@ export const EGRESS_RELAY_PORT = 3128
 /** Below the private folder of a sandbox on this machine: the folder that commands see, and the proxy's socket in it. */
 export const EGRESS_SOCKET = { folder: 'egress', name: 'socket' } as const
 
+/** File in that folder with the certificates that commands trust. Absent if the proxy terminates no TLS for them. */
+export const EGRESS_TRUST_FILE = 'ca.crt'
+
 /** Response header of the egress proxy with the sentence that explains a refusal. */
 export const EGRESS_REASON_HEADER = 'agentweaver-egress'
 
@@ -84,6 +87,7 @@ export type EgressState = z.infer<typeof EgressState>
 export const EgressRule = z.enum([
   'address',
   'budget',
+  'certificate',
   'client-hello',
   'encrypted-client-hello',
   'malformed-request',
@@ -91,10 +95,12 @@ export const EgressRule = z.enum([
   'name-mismatch',
   'no-server-name',
   'not-listed',
+  'path',
   'phase',
   'plain-http',
   'port',
   'proxy-unavailable',
+  'request',
   'restricted',
   'run-ended',
   'too-many-connections',
@@ -108,6 +114,8 @@ export const EgressDenied = z.strictObject({
   host: z.string().max(300),
   port: z.int().min(0).max(65_535),
   method: z.string().max(32).optional(),
+  /** Without its query. */
+  path: z.string().max(200).optional(),
   rule: EgressRule,
   reason: z.string().max(1000),
   remedy: z.string().max(1000),

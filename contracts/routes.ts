@@ -35,6 +35,9 @@ export const API_ROUTES = {
   audit: '/api/audit',
 } as const
 
+/** Routes of the egress proxy on its port for health and metrics. */
+export const EGRESS_PROXY_ROUTES = { healthz: '/healthz', readyz: '/readyz', metrics: '/metrics' } as const
+
 export const IDEMPOTENCY_HEADER = 'idempotency-key'
 export const LAST_EVENT_ID_HEADER = 'last-event-id'
 /** JSON Lines: one JSON text per line. */

@@ -1,11 +1,14 @@
-import { AGENT_HOST_PORT } from '../../contracts/ports.ts'
-import { formatPorts, hasPorts, intersect, portSet } from '../../reachability/port-set.ts'
-import { type Assertion, assertion, endpointsOf, SANDBOX_IDS } from './assertion.ts'
+import { AGENT_HOST_PORT, EGRESS_CONTROL_PORT } from '../../contracts/ports.ts'
+import { formatPorts, hasPorts, intersect, type PortSet, portSet } from '../../reachability/port-set.ts'
+import { type Assertion, assertion, endpointsOf, proxyIds, SANDBOX_IDS } from './assertion.ts'
 import { ENDPOINTS, type Endpoint, type EndpointId } from './endpoints.ts'
 import { forbiddenAddresses } from './forbidden-addresses.ts'
 import type { World } from './world.ts'
 
-const NEVER_FROM_SANDBOX: readonly EndpointId[] = [
+/** Forbidden to sandboxes and to the egress proxy. */
+const NEVER: readonly EndpointId[] = [
+  'agent',
+  'command',
   'other agent',
   'other command',
   'stray sandbox',
@@ -22,21 +25,31 @@ const NEVER_FROM_SANDBOX: readonly EndpointId[] = [
   'metadata',
 ]
 
+const NOT_CONTROL = portSet({
+  TCP: [
+    [1, EGRESS_CONTROL_PORT - 1],
+    [EGRESS_CONTROL_PORT + 1, 65_535],
+  ],
+  UDP: [[1, 65_535]],
+})
+
 /** Connections that must stay closed even when another policy allows all traffic. */
 export function broadAllowAssertions(world: World): Assertion[] {
   const { environment, opened } = world
-  const closed = (from: Endpoint, to: Endpoint['end'], title: string) => {
-    const found = opened.openPorts(from.end, to)
-    return assertion('broad allow', title, hasPorts(found) ? `reaches ${formatPorts(found)}` : undefined)
-  }
-  const guarded = endpointsOf(
-    world,
-    environment.egress.mode === 'proxy' ? [...SANDBOX_IDS, 'proxy'] : SANDBOX_IDS,
-  )
-  const fromSandboxes = guarded.flatMap((from) => [
-    ...endpointsOf(world, NEVER_FROM_SANDBOX).map((to) =>
-      closed(from, to.end, `${from.title} still does not reach ${to.title}`),
-    ),
+  const judge = (title: string, found: PortSet) =>
+    assertion('broad allow', title, hasPorts(found) ? `reaches ${formatPorts(found)}` : undefined)
+  const closed = (from: Endpoint, to: Endpoint['end'], title: string) =>
+    judge(title, opened.openPorts(from.end, to))
+  const guarded = endpointsOf(world, [...SANDBOX_IDS, ...proxyIds(world)])
+  const fromGuarded = guarded.flatMap((from) => [
+    ...endpointsOf(world, NEVER)
+      .filter(({ id }) => id !== from.id)
+      .map((to) => {
+        const title = `${from.title} still does not reach ${to.title}`
+        if (from.id !== 'proxy' || to.id !== 'api') return closed(from, to.end, title)
+        const found = intersect(opened.openPorts(from.end, to.end), NOT_CONTROL)
+        return judge(`${title}, except at ${EGRESS_CONTROL_PORT}`, found)
+      }),
     ...forbiddenAddresses(environment).map(({ ip, what }) =>
       closed(from, { kind: 'address', ip }, `${from.title} still does not reach ${ip}, ${what}`),
     ),
@@ -57,7 +70,7 @@ export function broadAllowAssertions(world: World): Assertion[] {
       closed(from, { kind: 'address', ip }, `${from.title} still does not reach ${ip}`),
     ),
   )
-  return [...fromSandboxes, ...intoSandboxes, ...toMetadata, ...previewControlPort(world)]
+  return [...fromGuarded, ...intoSandboxes, ...toMetadata, ...previewControlPort(world)]
 }
 
 /** A preview Gateway must never reach AgentHost's control port, not even with such a policy. */

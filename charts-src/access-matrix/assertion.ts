@@ -15,8 +15,9 @@ export const ROWS = {
   pair: 'between two endpoints, and on each side alone, exactly the listed ports are open',
   'without deny rules':
     'the same holds without any deny rule: a closed connection is closed because no rule allows it',
-  range: 'no sandbox reaches a metadata service, a private or shared range, or a range of the cluster',
-  name: 'exactly the listed names are looked up and connected to, at the listed ports',
+  range:
+    'no sandbox and no egress proxy reaches a metadata service, a private or shared range, or a range of the cluster',
+  name: 'exactly the listed names are looked up and connected to, at the listed ports; by the egress proxy, any name at any port of TCP but those of resolvers',
   rebinding: 'a listed name that resolves into a forbidden range is not connected to',
   'broad allow': 'an additional policy that allows everything opens no forbidden connection',
   explicit: 'the ranges of the cluster are in a deny rule',
@@ -30,6 +31,10 @@ export const assertion = (row: AssertionRow, title: string, failure: string | un
 })
 
 export const SANDBOX_IDS: readonly EndpointId[] = SandboxKind.options
+
+/** The egress proxy, if the environment has one. */
+export const proxyIds = ({ environment }: Pick<World, 'environment'>): readonly EndpointId[] =>
+  environment.egress.mode === 'proxy' ? ['proxy'] : []
 
 export const endpointsOf = ({ topology }: World, ids: readonly EndpointId[]): Endpoint[] =>
   topology.endpoints.filter(({ id }) => ids.includes(id))

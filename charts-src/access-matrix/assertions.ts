@@ -4,8 +4,15 @@ import type { End, Evaluator, PodFacts } from '../../reachability/model.ts'
 import { formatPorts, hasPorts, type PortSet, samePorts } from '../../reachability/port-set.ts'
 import { broadAllowAssertions } from './assert-broad-allow.ts'
 import { forbiddenNames, nameAssertions, rebinding } from './assert-names.ts'
-import { type Assertion, type AssertionRow, assertion, endpointsOf, SANDBOX_IDS } from './assertion.ts'
-import { expectedOnSide, isOurs, openings, type Side, SOURCES } from './expectations.ts'
+import {
+  type Assertion,
+  type AssertionRow,
+  assertion,
+  endpointsOf,
+  proxyIds,
+  SANDBOX_IDS,
+} from './assertion.ts'
+import { expectedOnSide, isOurs, ONLY_DENIED, openings, type Side, SOURCES } from './expectations.ts'
 import { forbiddenAddresses } from './forbidden-addresses.ts'
 import type { World } from './world.ts'
 
@@ -34,7 +41,7 @@ function* pairs(
   row: AssertionRow,
   evaluator: Evaluator,
 ): Generator<Assertion> {
-  const all = openings(environment, egress)
+  const all = [...openings(environment, egress), ...openWithout(row, environment)]
   for (const from of topology.endpoints.filter(({ id }) => SOURCES.includes(id))) {
     const targets = topology.endpoints.filter(({ id }) => id !== from.id && (isOurs(from.id) || isOurs(id)))
     for (const to of targets) {
@@ -51,19 +58,29 @@ function* pairs(
   }
 }
 
+const openWithout = (row: AssertionRow, { egress }: World['environment']) =>
+  row === 'without deny rules' && egress.mode === 'proxy' ? ONLY_DENIED : []
+
 function ranges(world: World): Assertion[] {
-  return endpointsOf(world, [...SANDBOX_IDS, 'stray sandbox']).flatMap((from) =>
-    forbiddenAddresses(world.environment).map(({ ip, what }) => {
-      const found = world.evaluator.openPorts(from.end, { kind: 'address', ip })
-      const title = `${from.title} does not reach ${ip}, ${what}`
-      return assertion('range', title, hasPorts(found) ? `reaches ${formatPorts(found)}` : undefined)
-    }),
+  // Sandboxes reach no address at all without a name. The proxy reaches the internet, so each range must be left out there.
+  const judges = [
+    { ids: [...SANDBOX_IDS, 'stray sandbox', ...proxyIds(world)] as const, by: world.evaluator, how: '' },
+    { ids: proxyIds(world), by: world.bare, how: ' without deny rules' },
+  ]
+  return judges.flatMap(({ ids, by, how }) =>
+    endpointsOf(world, ids).flatMap((from) =>
+      forbiddenAddresses(world.environment).map(({ ip, what }) => {
+        const found = by.openPorts(from.end, { kind: 'address', ip })
+        const title = `${from.title} does not reach ${ip}, ${what}${how}`
+        return assertion('range', title, hasPorts(found) ? `reaches ${formatPorts(found)}` : undefined)
+      }),
+    ),
   )
 }
 
 function explicit(world: World): Assertion[] {
-  const { environment, objects, topology } = world
-  const { network, apiServer, database } = environment.infra
+  const { objects, topology } = world
+  const { network, apiServer, database } = world.environment.infra
   const wanted = [
     ...network.serviceCidrs,
     ...network.podCidrs,
@@ -71,10 +88,7 @@ function explicit(world: World): Assertion[] {
     ...apiServer.cidrs,
     database.cidr,
   ]
-  const guarded = endpointsOf(world, [
-    ...SANDBOX_IDS,
-    ...(environment.egress.mode === 'proxy' ? (['proxy'] as const) : []),
-  ])
+  const guarded = endpointsOf(world, [...SANDBOX_IDS, ...proxyIds(world)])
   return guarded.flatMap(({ title, end }) => {
     const pod = topology.facts.pods.find((one) => isPod(one, end))
     const denied = pod === undefined ? [] : rangesDeniedTo(objects, topology.facts, pod)

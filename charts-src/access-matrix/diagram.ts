@@ -2,13 +2,19 @@ import { names, SandboxKind } from '../../contracts/names.ts'
 import { formatPorts, hasPorts } from '../../reachability/port-set.ts'
 import { fieldAt, listAt, textAt } from '../checks/read-fields.ts'
 import type { KubeObject } from '../kube-object.ts'
+import { proxyIds } from './assertion.ts'
 import { type Endpoint, type EndpointId, LABEL_COPIES } from './endpoints.ts'
 import { expectedNames, isOurs } from './expectations.ts'
 import type { World } from './world.ts'
 
 const CONTROL_PLANE = ['preview gateway', 'api gateway', 'api'] as const
 const OUTSIDE = ['internet', 'monitoring', 'api server', 'database'] as const
-const DRAWN: readonly EndpointId[] = [...OUTSIDE, ...CONTROL_PLANE, ...SandboxKind.options]
+const drawn = (world: World): readonly EndpointId[] => [
+  ...OUTSIDE,
+  ...CONTROL_PLANE,
+  ...SandboxKind.options,
+  ...proxyIds(world),
+]
 
 export interface DiagramEdge {
   readonly from: EndpointId
@@ -18,7 +24,7 @@ export interface DiagramEdge {
 
 /** A Mermaid flowchart: a node is an endpoint, an arrow is an allowed connection with its ports. */
 export function diagram(world: World): string {
-  const { controlPlane, sandboxes } = names(world.environment.slice).namespaces
+  const { controlPlane, sandboxes, egress } = names(world.environment.slice).namespaces
   const titles = new Map(world.topology.endpoints.map(({ id, title }) => [id, title]))
   const node = (id: EndpointId) => `${nodeId(id)}["${escapeLabel(titles.get(id) ?? id)}"]`
   const group = (id: string, namespace: string, members: readonly EndpointId[]) => [
@@ -30,6 +36,7 @@ export function diagram(world: World): string {
     ...OUTSIDE.map(node),
     ...group('control_plane', controlPlane, CONTROL_PLANE),
     ...group('sandboxes', sandboxes, SandboxKind.options),
+    ...(proxyIds(world).length > 0 ? group('egress', egress, proxyIds(world)) : []),
     ...diagramEdges(world).map(
       ({ from, to, ports }) => `${nodeId(from)} -->|"${escapeLabel(ports)}"| ${nodeId(to)}`,
     ),
@@ -39,7 +46,9 @@ export function diagram(world: World): string {
 }
 
 /** The connections in the diagram. A connection that every external endpoint may open is one edge from `internet`. */
-export function diagramEdges({ topology, evaluator }: World): DiagramEdge[] {
+export function diagramEdges(world: World): DiagramEdge[] {
+  const { topology, evaluator } = world
+  const ids = drawn(world)
   const shown = topology.endpoints.filter(isDistinct)
   const edges = shown.flatMap((from) =>
     shown
@@ -51,7 +60,7 @@ export function diagramEdges({ topology, evaluator }: World): DiagramEdge[] {
   const isPublic = ({ from, to, ports }: DiagramEdge) =>
     !isOurs(from) && edges.some((edge) => edge.from === 'internet' && edge.to === to && edge.ports === ports)
   return edges
-    .filter(({ from, to }) => DRAWN.includes(from) && DRAWN.includes(to))
+    .filter(({ from, to }) => ids.includes(from) && ids.includes(to))
     .filter((edge) => edge.from === 'internet' || !isPublic(edge))
 }
 
@@ -59,10 +68,12 @@ export function diagramEdges({ topology, evaluator }: World): DiagramEdge[] {
 const isDistinct = ({ id }: Endpoint) =>
   !LABEL_COPIES.includes(id) && !['other agent', 'other command', 'unknown api server'].includes(id)
 
-function nameLines({ environment, egress, topology, evaluator }: World): string[] {
+function nameLines(world: World): string[] {
+  const { environment, egress, topology, evaluator } = world
+  const ids = drawn(world)
   const askers = topology.endpoints.filter(
     (from) =>
-      DRAWN.includes(from.id) &&
+      ids.includes(from.id) &&
       [...expectedNames(environment, egress, from.id)].some(([name, ports]) =>
         ports.some(
           (port) =>

@@ -1,4 +1,11 @@
-import { AGENT_HOST_PORT, API_PORT, EGRESS_PROXY_PORT, METRICS_PORT } from '../../contracts/ports.ts'
+import {
+  AGENT_HOST_PORT,
+  API_PORT,
+  EGRESS_CONTROL_PORT,
+  EGRESS_HEALTH_PORT,
+  EGRESS_PROXY_PORT,
+  METRICS_PORT,
+} from '../../contracts/ports.ts'
 import type { ResolvedEgress } from '../../policies/agent/egress/resolve.ts'
 import { destinationsFor } from '../../policies/agent/egress/targets.ts'
 import { ALL_PORTS, type PortSet, portSet, unite } from '../../reachability/port-set.ts'
@@ -14,6 +21,15 @@ const PREVIEWS = portSet({
   TCP: [
     [3000, 8087],
     [8089, 9000],
+  ],
+})
+
+/** Every TCP port except those of resolvers. */
+const NO_RESOLVERS = portSet({
+  TCP: [
+    [1, 52],
+    [54, 852],
+    [854, 65_535],
   ],
 })
 
@@ -90,6 +106,14 @@ export function openings(environment: Environment, egress: ResolvedEgress): Open
   ]
 }
 
+/**
+ * Open without the deny rules, and closed with them: an address of the API server that no output names is an address of
+ * the internet to every rule by range.
+ */
+export const ONLY_DENIED: readonly Opening[] = [
+  { from: ['proxy'], to: ['unknown api server'], ports: NO_RESOLVERS },
+]
+
 /** All endpoints in a namespace. Components that share a namespace share every rule that selects it. */
 function inNamespace(namespace: string, { slice, infra }: Environment): EndpointId[] {
   const homes: readonly (readonly [EndpointId, string])[] = [
@@ -107,8 +131,14 @@ function openingsOfMode(environment: Environment, egress: ResolvedEgress): Openi
   if (mode === 'proxy')
     return [
       { from: SANDBOXES, to: ['proxy'], ports: tcp(EGRESS_PROXY_PORT) },
-      { from: inNamespace(infra.monitoring.namespace, environment), to: ['proxy'], ports: tcp(METRICS_PORT) },
+      {
+        from: inNamespace(infra.monitoring.namespace, environment),
+        to: ['proxy'],
+        ports: tcp(EGRESS_HEALTH_PORT),
+      },
       { from: ['proxy'], to: ['dns'], ports: LOOKUPS },
+      { from: ['proxy'], to: ['api'], ports: tcp(EGRESS_CONTROL_PORT) },
+      { from: ['proxy'], to: ['internet'], ports: NO_RESOLVERS },
     ]
   const looksUp = (['agent', 'command'] as const).filter(
     (kind) => destinationsFor(egress.classes[kind], 'fqdn').length > 0,
@@ -171,7 +201,6 @@ const controllerNames = (namespace: string) =>
 
 function destinationsOf({ egress: { mode } }: Environment, egress: ResolvedEgress, endpoint: EndpointId) {
   const { agent, command } = egress.classes
-  if (mode === 'proxy' && endpoint === 'proxy') return destinationsFor([...agent, ...command], 'proxy')
   if (mode !== 'fqdn') return []
   if (endpoint === 'agent' || endpoint === 'other agent') return destinationsFor(agent, 'fqdn')
   return endpoint === 'command' || endpoint === 'other command' ? destinationsFor(command, 'fqdn') : []

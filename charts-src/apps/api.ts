@@ -2,14 +2,19 @@ import type { Chart } from 'cdk8s'
 import { Service, ServiceAccount } from 'cdk8s-plus-28'
 import { CLAIM } from '../../contracts/claim.ts'
 import { names } from '../../contracts/names.ts'
-import { API_PORT } from '../../contracts/ports.ts'
+import { API_PORT, EGRESS_CONTROL_PORT } from '../../contracts/ports.ts'
 import { ApiDeployment } from '../constructs/api-deployment.ts'
 import { BoundRole, type Rule } from '../constructs/bound-role.ts'
 import { DatabaseSetup } from '../constructs/database-setup.ts'
 import { HttpsGateway, HttpsRedirect, ServiceRoute } from '../constructs/gateway.ts'
 import { Monitoring } from '../constructs/monitoring.ts'
 import type { Environment } from '../environment/schema.ts'
-import { IntOrString, KubeHorizontalPodAutoscalerV2, KubePodDisruptionBudget } from '../imports/k8s.js'
+import {
+  IntOrString,
+  KubeHorizontalPodAutoscalerV2,
+  KubePodDisruptionBudget,
+  KubeService,
+} from '../imports/k8s.js'
 import { apiHosts, workloads } from '../workloads.ts'
 
 /** Every Kubernetes permission of the API, in the sandbox namespace only. */
@@ -39,6 +44,7 @@ export function addApi(chart: Chart, environment: Environment): void {
   new ApiDeployment(chart, 'Deployment', { environment })
   addScaling(chart, environment)
   addPublicRoutes(chart, environment)
+  addEgressControl(chart, environment)
   new Monitoring(chart, 'Monitoring', { environment })
 }
 
@@ -87,4 +93,23 @@ function addPublicRoutes(chart: Chart, { slice, infra }: Environment): void {
     backend: { name, port: API_PORT },
   })
   new HttpsRedirect(chart, 'Redirect', { name: `${name}-redirect`, namespace, gateway: apiGateway.name })
+}
+
+/**
+ * The Service for replicas of the egress proxy. It includes replicas of the API that are not ready: a sandbox must not
+ * lose the network because the API has lost its database for a moment.
+ */
+function addEgressControl(chart: Chart, { slice, egress }: Environment): void {
+  if (egress.mode !== 'proxy') return
+  const { api, egressControl } = workloads(slice)
+  const targetPort = IntOrString.fromNumber(EGRESS_CONTROL_PORT)
+  new KubeService(chart, 'EgressControl', {
+    metadata: egressControl,
+    spec: {
+      type: 'ClusterIP',
+      publishNotReadyAddresses: true,
+      selector: api.labels,
+      ports: [{ name: 'control', port: EGRESS_CONTROL_PORT, targetPort, protocol: 'TCP' }],
+    },
+  })
 }

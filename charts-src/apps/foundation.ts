@@ -158,9 +158,18 @@ function addControlPlaneLimits(chart: Chart, { slice, sizes }: Environment): voi
   })
 }
 
-/** Without a proxy no pod runs in this namespace. */
-function addEgressLimits(chart: Chart, { slice, egress }: Environment): void {
-  if (egress.mode === 'proxy') return
+/** Room for the replicas of the egress proxy, and for one more during a rollout. Without a proxy no pod runs here. */
+function addEgressLimits(chart: Chart, { slice, sizes: { egressProxy } }: Environment): void {
   const { egress: namespace } = names(slice).namespaces
-  new NamespaceLimits(chart, 'EgressLimits', { name: namespace, namespace, quota: { pods: count(0) } })
+  const pods = egressProxy ? egressProxy.maxReplicas + 1 : 0
+  const quota = egressProxy
+    ? computeQuota({
+        pods,
+        cpuMillis: pods * egressProxy.container.cpuMillis,
+        maxCpuMillis: pods * egressProxy.container.maxCpuMillis,
+        memoryMib: pods * egressProxy.container.memoryMib,
+        ephemeralMib: pods * egressProxy.container.ephemeralMib,
+      })
+    : { pods: count(pods) }
+  new NamespaceLimits(chart, 'EgressLimits', { name: namespace, namespace, quota })
 }

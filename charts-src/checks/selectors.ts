@@ -62,9 +62,9 @@ function matched(selector: unknown, namespace: string | undefined, all: readonly
     .map(({ name }) => name)
 }
 
-/** Pods of the tree, plus the pods of Gateways and of the egress proxy, which other programs create. */
+/** Pods of the tree, plus the pods of Gateways, which other programs create. */
 function workloadsOf({ environment, objects }: CheckedTree): Workload[] {
-  const { apiGateway, previewGateway, egressProxy } = workloads(environment.slice)
+  const { apiGateway, previewGateway } = workloads(environment.slice)
   const gateways = objects
     .filter(({ object }) => object.kind === 'Gateway')
     .map(({ object }) => object.metadata.name)
@@ -75,6 +75,5 @@ function workloadsOf({ environment, objects }: CheckedTree): Workload[] {
       labels,
     })),
     ...[apiGateway, previewGateway].filter(({ name }) => gateways.includes(name)),
-    ...(environment.egress.mode === 'proxy' ? [egressProxy] : []),
   ]
 }

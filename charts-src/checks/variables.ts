@@ -3,6 +3,7 @@ import { AGENT_HOST_ENV_PREFIX, AgentHostEnv, REACH_KEYS } from '../../contracts
 import { API_ENV_PREFIX, ApiEnv, AZURE_KEYS } from '../../contracts/api-env.ts'
 import { missingInPod, POD_VARIABLE } from '../../contracts/api-pod-env.ts'
 import { DATABASE_SETUP_SHARED_KEYS, DatabaseSetupEnv } from '../../contracts/database-setup-env.ts'
+import { EGRESS_PROXY_ENV_PREFIX, EgressProxyEnv } from '../../contracts/egress-proxy-env.ts'
 import { CONTAINERS } from '../../contracts/names.ts'
 import { PodRunnerEnv, RUNNER_ENV_PREFIX } from '../../contracts/runner-env.ts'
 import type { Check, Finding } from './checked-tree.ts'
@@ -44,6 +45,12 @@ const CONTRACTS: Readonly<Record<string, Contract>> = {
     missing: (env) =>
       missingInPod({ ...env, [POD_VARIABLE]: 'set' }).map(({ key, message }) => `${key} ${message}`),
     open: 'charts-src/constructs/api-env.ts',
+  },
+  'egress-proxy': {
+    schema: EgressProxyEnv,
+    prefix: EGRESS_PROXY_ENV_PREFIX,
+    also: [],
+    open: 'charts-src/constructs/egress-proxy-deployment.ts',
   },
   'database-setup': {
     schema: DatabaseSetupEnv,

@@ -1,20 +1,17 @@
 import { Construct } from 'constructs'
 import { alerts } from '../../contracts/alerts.ts'
 import { SandboxKind } from '../../contracts/names.ts'
-import { AZURE_POD_MONITOR, SCRAPE_INTERVAL } from '../../contracts/pod-monitor.ts'
 import { API_ROUTES } from '../../contracts/routes.ts'
 import type { Environment, PoolSize } from '../environment/schema.ts'
-import { PodMonitor as AzurePodMonitor } from '../imports/azure-monitor.js'
 import { KubeConfigMap } from '../imports/k8s.js'
 import {
-  PodMonitor,
-  type PodMonitorSpec,
   PrometheusRule,
   type PrometheusRuleSpecGroupsRules,
   PrometheusRuleSpecGroupsRulesExpr,
 } from '../imports/prometheus-operator.js'
 import { dashboard } from '../monitoring/dashboard.ts'
 import { workloads } from '../workloads.ts'
+import { WorkloadMonitor } from './workload-monitor.ts'
 
 export interface MonitoringProps {
   readonly environment: Environment
@@ -26,24 +23,17 @@ export interface MonitoringProps {
 export class Monitoring extends Construct {
   constructor(scope: Construct, id: string, { environment }: MonitoringProps) {
     super(scope, id)
-    const { slice, infra, sizes } = environment
+    const { slice, infra } = environment
     const { collector } = infra.monitoring
     if (collector === 'none') return
-    const isAzure = collector === 'azure'
-    const { name, namespace, labels } = workloads(slice).api
-    const metadata = { name, namespace }
-    const spec: PodMonitorSpec = {
-      selector: { matchLabels: labels },
-      podMetricsEndpoints: [{ port: 'metrics', path: API_ROUTES.metrics, interval: SCRAPE_INTERVAL }],
-    }
-    if (isAzure) {
-      new AzurePodMonitor(this, 'PodMonitor', { metadata, spec: { ...spec, ...AZURE_POD_MONITOR.limits } })
-    } else new PodMonitor(this, 'PodMonitor', { metadata, spec })
+    const { api } = workloads(slice)
+    const { name, namespace } = api
+    new WorkloadMonitor(this, 'Monitor', { workload: api, collector, path: API_ROUTES.metrics })
     // On Azure the infrastructure creates the alert rules as Azure resources. Previews send no alerts.
-    if (!isAzure && slice.kind === 'base') {
+    if (collector === 'operator' && slice.kind === 'base') {
       new PrometheusRule(this, 'Rules', {
-        metadata,
-        spec: { groups: [{ name, rules: alertRules(sizes.sandboxes) }] },
+        metadata: { name, namespace },
+        spec: { groups: [{ name, rules: alertRules(environment) }] },
       })
     }
     new KubeConfigMap(this, 'Dashboard', {
@@ -54,9 +44,10 @@ export class Monitoring extends Construct {
   }
 }
 
-function alertRules(pools: Readonly<Record<SandboxKind, PoolSize>>): PrometheusRuleSpecGroupsRules[] {
+function alertRules({ sizes, egress }: Environment): PrometheusRuleSpecGroupsRules[] {
   const isWarm = ({ warm }: PoolSize) => warm.owner === 'autoscaler' || warm.replicas > 0
-  return alerts(SandboxKind.options.filter((kind) => isWarm(pools[kind]))).map(
+  const warm = SandboxKind.options.filter((kind) => isWarm(sizes.sandboxes[kind]))
+  return alerts({ warm, hasEgressProxy: egress.mode === 'proxy' }).map(
     ({ alert, expr, forMinutes, severity, annotations }) => ({
       alert,
       expr: PrometheusRuleSpecGroupsRulesExpr.fromString(expr),

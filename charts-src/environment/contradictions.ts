@@ -23,6 +23,7 @@ const RULES: readonly Rule[] = [
   ({ infra }) => (infra ? rangeMistakes(infra) : []),
   ({ infra }) => (infra ? gatewayMistakes(infra) : []),
   ({ egress, infra }) => (egress && infra ? proxyMistakes(egress, infra.network.serviceCidrs) : []),
+  ({ egress, sizes }) => (egress && sizes ? proxySizeMistakes(egress, sizes) : []),
   ({ infra }) =>
     infra && infra.sandboxNodes.min > infra.sandboxNodes.max
       ? ['infra.sandboxNodes.min: is above infra.sandboxNodes.max']
@@ -105,6 +106,12 @@ function proxyMistakes({ mode, proxyAddress }: Environment['egress'], services: 
   return isOfService ? [] : [`egress.proxyAddress: ${proxyAddress} is in none of infra.network.serviceCidrs`]
 }
 
+function proxySizeMistakes({ mode }: Environment['egress'], { egressProxy }: Environment['sizes']): string[] {
+  if (mode === 'proxy')
+    return egressProxy === undefined ? ['sizes.egressProxy: is missing, and the mode is proxy'] : []
+  return egressProxy === undefined ? [] : [`sizes.egressProxy: is there, but the mode is ${mode}`]
+}
+
 /** The setup identity administers the database server. A preview must never get it. */
 function setupMistakes({ azure }: Environment['infra'], slice: Environment['slice']): string[] {
   if (!azure || (azure.databaseSetup === undefined) === (slice.kind === 'preview')) return []
@@ -124,19 +131,25 @@ function gatewayMistakes({ gateway, dns }: Environment['infra']): string[] {
   ]
 }
 
-function containerMistakes({ sandboxes, api }: Environment['sizes']): string[] {
+function containerMistakes({ sandboxes, api, egressProxy }: Environment['sizes']): string[] {
+  const scaled = [
+    ['sizes.api', api] as const,
+    ...(egressProxy ? [['sizes.egressProxy', egressProxy] as const] : []),
+  ]
   const sizes: readonly (readonly [string, ContainerSize])[] = [
     ...SandboxKind.options.flatMap((kind) => [
       [`sizes.sandboxes.${kind}.agentHost`, sandboxes[kind].agentHost] as const,
       [`sizes.sandboxes.${kind}.toolbox`, sandboxes[kind].toolbox] as const,
     ]),
-    ['sizes.api.container', api.container],
+    ...scaled.map(([path, { container }]) => [`${path}.container`, container] as const),
   ]
   return [
     ...sizes
       .filter(([, size]) => size.cpuMillis > size.maxCpuMillis)
       .map(([path]) => `${path}.cpuMillis: is above maxCpuMillis`),
-    ...(api.replicas > api.maxReplicas ? ['sizes.api.replicas: is above sizes.api.maxReplicas'] : []),
+    ...scaled
+      .filter(([, { replicas, maxReplicas }]) => replicas > maxReplicas)
+      .map(([path]) => `${path}.replicas: is above ${path}.maxReplicas`),
   ]
 }
 

@@ -73,6 +73,15 @@ const Sizes = z.strictObject({
     cpuTargetPercent: z.int().min(20).max(90),
     container: ContainerSize,
   }),
+  /** The egress proxy (mode `proxy`). The quota of its namespace is computed from these sizes. */
+  egressProxy: z
+    .strictObject({
+      replicas: z.int().min(2).max(50),
+      maxReplicas: z.int().min(2).max(50),
+      cpuTargetPercent: z.int().min(20).max(90),
+      container: ContainerSize,
+    })
+    .optional(),
   runs: z.strictObject({
     maxRuns: z.int().min(1),
     maxRunsPerOwner: z.int().min(1),

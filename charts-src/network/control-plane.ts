@@ -1,7 +1,7 @@
 import type { Construct } from 'constructs'
 import { CLASS_LABEL } from '../../contracts/labels.ts'
 import { names, SandboxKind } from '../../contracts/names.ts'
-import { AGENT_HOST_PORT, API_PORT, METRICS_PORT } from '../../contracts/ports.ts'
+import { AGENT_HOST_PORT, API_PORT, EGRESS_CONTROL_PORT, METRICS_PORT } from '../../contracts/ports.ts'
 import type { Environment } from '../environment/schema.ts'
 import type { NetworkPolicyPeer } from '../imports/k8s.js'
 import { workloads } from '../workloads.ts'
@@ -28,12 +28,14 @@ const placed = ({ slice }: Environment, name: string) => ({
 })
 
 function addApiIngress(scope: Construct, environment: Environment): void {
-  const { api, apiGateway } = workloads(environment.slice)
+  const { api, apiGateway, egressProxy } = workloads(environment.slice)
+  const ofProxy = { from: [podPeer(egressProxy)], ports: [tcp(EGRESS_CONTROL_PORT)] }
   addNetworkPolicy(scope, placed(environment, 'api-ingress'), {
     podSelector: { matchLabels: api.labels },
     ingress: [
       { from: [podPeer(apiGateway)], ports: [tcp(API_PORT)] },
       { from: [namespacePeer(environment.infra.monitoring.namespace)], ports: [tcp(METRICS_PORT)] },
+      ...(environment.egress.mode === 'proxy' ? [ofProxy] : []),
     ],
   })
 }

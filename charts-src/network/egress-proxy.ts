@@ -1,89 +1,126 @@
 import type { Construct } from 'constructs'
+import { COMPONENT_LABEL } from '../../contracts/labels.ts'
 import { names, SandboxKind } from '../../contracts/names.ts'
-import { EGRESS_PROXY_PORT, METRICS_PORT } from '../../contracts/ports.ts'
-import { allowlist } from '../../policies/agent/egress/allowlist.ts'
-import type { ResolvedEgress } from '../../policies/agent/egress/resolve.ts'
-import { destinationsFor } from '../../policies/agent/egress/targets.ts'
+import { EGRESS_CONTROL_PORT, EGRESS_HEALTH_PORT, EGRESS_PROXY_PORT } from '../../contracts/ports.ts'
+import { covers, parseRange } from '../../reachability/address.ts'
 import type { Environment } from '../environment/schema.ts'
-import { IntOrString, KubeConfigMap, KubeService } from '../imports/k8s.js'
-import { PART_OF_LABEL, workloads } from '../workloads.ts'
+import type {
+  CiliumNetworkPolicySpecEgressDenyToPorts,
+  CiliumNetworkPolicySpecEgressToCidrSet,
+} from '../imports/cilium.js'
+import { workloads } from '../workloads.ts'
 import { forbiddenRanges } from './forbidden.ts'
-import { egressToNames } from './names-egress.ts'
-import { addCiliumPolicy, addNetworkPolicy, endpoint, namespacePeer, podPeer, tcp } from './policy-objects.ts'
-import { byPorts } from './sandboxes.ts'
+import {
+  addCiliumPolicy,
+  addNetworkPolicy,
+  endpoint,
+  namespacePeer,
+  type PodsOf,
+  podPeer,
+  tcp,
+  tcpPorts,
+} from './policy-objects.ts'
 
-/** The ConfigMap key that holds the proxy's allowlist. */
-const EGRESS_RULES_FILE = 'egress.json'
+type Ports = CiliumNetworkPolicySpecEgressDenyToPorts
 
-/** Adds the policies of the proxy namespace and the proxy's allowlist, if the environment uses a proxy. */
-export function addEgressProxy(scope: Construct, environment: Environment, egress: ResolvedEgress): void {
+const MAX_PORT = 65_535
+/** Ports of resolvers on the internet: a query can carry any data, and no destination may name these ports. */
+const RESOLVER_PORTS = [53, 853]
+const LOOKUPS: Ports = {
+  ports: [
+    { port: '53', protocol: 'UDP' },
+    { port: '53', protocol: 'TCP' },
+  ],
+}
+
+/** Adds the policies of the proxy's namespace, if the environment uses a proxy. */
+export function addEgressProxy(scope: Construct, environment: Environment): void {
   if (environment.egress.mode !== 'proxy') return
   const { egressProxy, sandbox } = workloads(environment.slice)
-  const place = { slice: environment.slice, namespace: egressProxy.namespace, name: 'proxy-ingress' }
-  addNetworkPolicy(scope, place, {
+  addNetworkPolicy(scope, placed(environment, 'proxy-ingress'), {
     podSelector: { matchLabels: egressProxy.labels },
     ingress: [
       {
         from: SandboxKind.options.map((kind) => podPeer(sandbox(kind))),
         ports: [tcp(EGRESS_PROXY_PORT)],
       },
-      { from: [namespacePeer(environment.infra.monitoring.namespace)], ports: [tcp(METRICS_PORT)] },
+      { from: [namespacePeer(environment.infra.monitoring.namespace)], ports: [tcp(EGRESS_HEALTH_PORT)] },
     ],
   })
-  addProxyEgress(scope, environment, egress)
-  addProxyService(scope, environment)
-  addAllowlist(scope, environment, egress)
+  addEgress(scope, environment)
 }
 
-/** A fixed cluster address, because sandboxes cannot resolve names. */
-function addProxyService(scope: Construct, { slice, egress }: Environment): void {
-  if (egress.proxyAddress === undefined) return
-  const { prefix } = names(slice)
-  const { name, namespace, labels } = workloads(slice).egressProxy
-  const family = egress.proxyAddress.includes(':') ? 'IPv6' : 'IPv4'
-  const targetPort = IntOrString.fromNumber(EGRESS_PROXY_PORT)
-  new KubeService(scope, 'Service', {
-    metadata: { name, namespace, labels: { [PART_OF_LABEL]: prefix } },
-    spec: {
-      type: 'ClusterIP',
-      clusterIp: egress.proxyAddress,
-      ipFamilyPolicy: 'SingleStack',
-      ipFamilies: [family],
-      selector: labels,
-      ports: [{ name: 'proxy', port: EGRESS_PROXY_PORT, targetPort, protocol: 'TCP' }],
-    },
-  })
-}
+const placed = ({ slice }: Environment, name: string) => ({
+  slice,
+  namespace: workloads(slice).egressProxy.namespace,
+  name,
+})
 
-/** The proxy checks each request. This policy also limits its connections, in case the proxy fails to. */
-function addProxyEgress(scope: Construct, environment: Environment, egress: ResolvedEgress): void {
+/**
+ * The API, the resolver and the internet. The proxy itself decides which names and ports a sandbox reaches; this policy
+ * keeps it away from everything that is not on the internet, even if another policy allows everything.
+ */
+function addEgress(scope: Construct, environment: Environment): void {
   const { slice } = environment
-  const { egressProxy } = workloads(slice)
-  const { sandboxes, controlPlane } = names(slice).namespaces
-  const destinations = SandboxKind.options.flatMap((kind) => destinationsFor(egress.classes[kind], 'proxy'))
-  const place = { slice, namespace: egressProxy.namespace, name: 'proxy-egress' }
-  addCiliumPolicy(scope, place, {
+  const { api, clusterDns, egressProxy } = workloads(slice)
+  const { sandboxes } = names(slice).namespaces
+  addCiliumPolicy(scope, placed(environment, 'proxy-egress'), {
     endpointSelector: { matchLabels: egressProxy.labels },
-    egress: egressToNames(slice, byPorts(destinations)),
+    egress: [
+      { toEndpoints: [endpoint(api)], toPorts: [tcpPorts(EGRESS_CONTROL_PORT)] },
+      { toEndpoints: [endpoint(clusterDns)], toPorts: [LOOKUPS] },
+      { toCidrSet: internet(environment), toPorts: [allPortsBut(RESOLVER_PORTS)] },
+    ],
     egressDeny: [
       { toCidrSet: forbiddenRanges(environment).map(({ cidr }) => ({ cidr })) },
       { toEntities: ['host', 'remote-node', 'kube-apiserver'] },
-      { toEndpoints: [sandboxes, controlPlane].map((namespace) => endpoint({ namespace, labels: {} })) },
+      { toEndpoints: [endpoint({ namespace: sandboxes, labels: {} })] },
+      { toEndpoints: [podsBeside(api)] },
+      { toEndpoints: [endpoint(api)], toPorts: [everyPortBut(EGRESS_CONTROL_PORT)] },
     ],
   })
 }
 
-function addAllowlist(scope: Construct, environment: Environment, egress: ResolvedEgress): void {
-  const { prefix, namespaces } = names(environment.slice)
-  const classes = Object.fromEntries(
-    SandboxKind.options.map((kind) => [kind, allowlist(egress, kind, 'proxy')]),
-  )
-  new KubeConfigMap(scope, 'Allowlist', {
-    metadata: {
-      name: `${prefix}-egress-rules`,
-      namespace: namespaces.egress,
-      labels: { [PART_OF_LABEL]: prefix },
-    },
-    data: { [EGRESS_RULES_FILE]: `${JSON.stringify({ classes }, null, 2)}\n` },
-  })
+/** Every address without the forbidden ranges, in the address families that pods have. */
+function internet(environment: Environment): CiliumNetworkPolicySpecEgressToCidrSet[] {
+  const families = [...new Set(environment.infra.network.podCidrs.map(isVersion6))]
+  const forbidden = outermost(forbiddenRanges(environment).map(({ cidr }) => cidr))
+  return families.map((isSix) => ({
+    cidr: isSix ? '::/0' : '0.0.0.0/0',
+    except: forbidden.filter((cidr) => isVersion6(cidr) === isSix),
+  }))
 }
+
+const isVersion6 = (cidr: string) => cidr.includes(':')
+
+/** Ranges that lie in no other range of the list. */
+function outermost(cidrs: readonly string[]): string[] {
+  const isCovered = (inner: string) =>
+    cidrs.some((outer) => {
+      const [a, b] = [parseRange(outer), parseRange(inner)]
+      return outer !== inner && a !== undefined && b !== undefined && covers(a, b)
+    })
+  return cidrs.filter((cidr) => !isCovered(cidr))
+}
+
+function allPortsBut(closed: readonly number[]): Ports {
+  const edges = closed.toSorted((a, b) => a - b)
+  const starts = [1, ...edges.map((port) => port + 1)]
+  const ends = [...edges.map((port) => port - 1), MAX_PORT]
+  return {
+    ports: starts.map((port, index) => ({ port: String(port), endPort: ends[index], protocol: 'TCP' })),
+  }
+}
+
+function everyPortBut(port: number): Ports {
+  // Port 0 stands for every port of the protocol.
+  return { ports: [...(allPortsBut([port]).ports ?? []), { port: '0', protocol: 'UDP' }] }
+}
+
+/** The pods of a workload's namespace that run another component, or none. */
+const podsBeside = ({ namespace, labels }: PodsOf) => ({
+  ...endpoint({ namespace, labels: {} }),
+  matchExpressions: [
+    { key: `k8s:${COMPONENT_LABEL}`, operator: 'NotIn' as const, values: [labels[COMPONENT_LABEL] ?? ''] },
+  ],
+})

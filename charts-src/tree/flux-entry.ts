@@ -15,6 +15,8 @@ const AFTER: Readonly<Record<AppName, readonly AppName[]>> = {
   admission: ['foundation'],
   sandboxes: ['network', 'admission'],
   api: ['sandboxes'],
+  // A replica is ready once the API has sent it the destinations.
+  egress: ['api'],
   preview: ['api'],
 }
 

@@ -3,6 +3,7 @@ import { names } from '../../contracts/names.ts'
 import type { EgressPolicy } from '../../policies/agent/egress/load.ts'
 import { addAdmission } from '../apps/admission.ts'
 import { addApi } from '../apps/api.ts'
+import { addEgress } from '../apps/egress.ts'
 import { addFoundation } from '../apps/foundation.ts'
 import { addNetwork } from '../apps/network.ts'
 import { addPreview } from '../apps/preview.ts'
@@ -19,6 +20,7 @@ const APPS = {
   admission: addAdmission,
   sandboxes: addSandboxes,
   api: addApi,
+  egress: addEgress,
   preview: addPreview,
 } as const satisfies Readonly<Record<AppName, unknown>>
 

@@ -13,6 +13,7 @@ const BASE = {
   admission: 2,
   sandboxes: 3,
   api: 6,
+  egress: 6,
   preview: 6,
 } as const
 /** The applications of an environment. */

@@ -1,7 +1,7 @@
 import { createTwoFilesPatch } from 'diff'
 import type { DeniedEgress, RunEgress } from '../../contracts/run-egress.ts'
 import { type EgressPolicy, EgressPolicyError, loadEgressPolicy } from '../../policies/agent/egress/load.ts'
-import { Method } from '../../policies/agent/egress/schema.ts'
+import { Method } from '../../policies/agent/egress/requests.ts'
 import { placementOf } from '../../policies/agent/egress/targets.ts'
 
 type Entry = EgressPolicy['classes']['agent'][number]

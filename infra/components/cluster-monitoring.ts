@@ -4,7 +4,7 @@ import { DataCollectionRule } from '@pulumi/azure-native/monitor/dataCollectionR
 import { DataCollectionRuleAssociation } from '@pulumi/azure-native/monitor/dataCollectionRuleAssociation.js'
 import { DiagnosticSetting } from '@pulumi/azure-native/monitor/diagnosticSetting.js'
 import { ComponentResource, type ComponentResourceOptions } from '@pulumi/pulumi'
-import { platformAlerts } from '../model/alerts.ts'
+import { type EgressMode, platformAlerts } from '../model/alerts.ts'
 import type { Cluster } from './cluster.ts'
 import type { Observability } from './observability.ts'
 import type { Site } from './site.ts'
@@ -14,6 +14,7 @@ export interface ClusterMonitoringArgs {
   readonly cluster: Cluster
   readonly clusterName: string
   readonly observability: Observability
+  readonly egressMode: EgressMode
 }
 
 /**
@@ -37,7 +38,7 @@ const SEVERITY = { page: 1, ticket: 3 } as const
 export class ClusterMonitoring extends ComponentResource {
   constructor(name: string, args: ClusterMonitoringArgs, options: ComponentResourceOptions) {
     super('agentweaver:infra:ClusterMonitoring', name, {}, options)
-    const { site, cluster, observability } = args
+    const { site, cluster, observability, egressMode } = args
     const association = this.#collection(name, args)
     new DiagnosticSetting(
       `${name}-logs`,
@@ -63,7 +64,7 @@ export class ClusterMonitoring extends ComponentResource {
         // Rules match the label `cluster` by exactly this name.
         clusterName: args.clusterName,
         scopes: [observability.metrics.id, cluster.resource.id],
-        rules: platformAlerts().map(({ annotations, expr, alert, severity, forMinutes }) => ({
+        rules: platformAlerts(egressMode).map(({ annotations, expr, alert, severity, forMinutes }) => ({
           alert,
           expression: expr,
           for: `PT${forMinutes}M`,

@@ -1,11 +1,13 @@
 import { type Alert, alerts } from '../../contracts/alerts.ts'
 import { KATA_NODE_LABEL } from '../../contracts/labels.ts'
-import { CONTROLLER_NAMESPACE } from '../../contracts/names.ts'
+import { CONTROLLER_NAMESPACE, SandboxKind } from '../../contracts/names.ts'
+
+export type EgressMode = 'proxy' | 'fqdn' | 'closed'
 
 /** Alerts of the platform in managed Prometheus: the alerts of the base deployment and of the cluster. */
-export function platformAlerts(): Alert[] {
+export function platformAlerts(egressMode: EgressMode): Alert[] {
   return [
-    ...alerts(),
+    ...alerts({ warm: SandboxKind.options, hasEgressProxy: egressMode === 'proxy' }),
     {
       alert: 'AgentweaverControllerDown',
       expr: `(sum(kube_deployment_status_replicas_available{namespace="${CONTROLLER_NAMESPACE}"}) or vector(0)) < 1`,

@@ -40,7 +40,11 @@ export function raiseCluster(config: PlatformConfig, names: PlatformNames, groun
     },
     options,
   )
-  new ClusterMonitoring(names.base, { site, cluster, clusterName: names.cluster, observability }, options)
+  new ClusterMonitoring(
+    names.base,
+    { site, cluster, clusterName: names.cluster, observability, egressMode: config.egress.mode },
+    options,
+  )
   return { cluster, pools: [appNodes, kataNodes] }
 }
 

@@ -7,7 +7,9 @@ import type { Store } from '../store/store.ts'
 import { assets } from './assets.ts'
 import type { ApiConfig } from './config.ts'
 import { LocalEgress } from './egress/local-egress.ts'
+import { createNetworkRules } from './egress/network-rules.ts'
 import { ReportWriter } from './egress/report-writer.ts'
+import { createTrust } from './egress/trust.ts'
 import { withEgress } from './egress/with-egress.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { createAuditTrail } from './runs/audit-trail.ts'
@@ -28,7 +30,7 @@ export async function composeEgress(
   { store, restrictions, keys, redact, log }: Around,
 ): Promise<SandboxProvider> {
   if (provider.name !== 'local') return provider
-  const policy = await readPolicy(config)
+  const rules = createNetworkRules(await readPolicy(config))
   const writer = new ReportWriter({
     store,
     audit: createAuditTrail(keys),
@@ -36,7 +38,8 @@ export async function composeEgress(
     clock: () => new Date(),
     log,
   })
-  return withEgress(provider, new LocalEgress({ store, restrictions, policy, writer, log }))
+  const trust = await createTrust(keys.derive('egress-ca'), config.egressRootsFile)
+  return withEgress(provider, new LocalEgress({ store, restrictions, rules, trust, writer, log }))
 }
 
 async function readPolicy({ egressFile }: ApiConfig): Promise<EgressPolicy> {

@@ -1,8 +1,9 @@
 import type { Socket } from 'node:net'
 import type { EgressGeneration } from '../../contracts/egress.ts'
-import { decide, type Question, type Refusal, refusalSentence } from './decide.ts'
+import { decide, type Question, refusalSentence, shownPath } from './decide.ts'
 import { Ledger, type LedgerOptions, type Refused } from './ledger.ts'
 import type { EgressLimits } from './limits.ts'
+import type { Refusal } from './refusals.ts'
 
 /** An open connection of a sandbox: the client's socket and, once dialled, the destination's. */
 export interface OpenConnection {
@@ -93,8 +94,9 @@ export class Connections {
   }
 
   #close(connection: OpenConnection, refusal: Refusal): void {
-    const { host, port } = connection.question
-    if (this.#generation) this.refuse({ ...refusal, host: host.name, port })
+    const { host, port, request } = connection.question
+    const asked = request && { method: request.method, path: shownPath(request.path.spelling) }
+    if (this.#generation) this.refuse({ ...refusal, host: host.name, port, ...asked })
     connection.client.destroy()
     this.end(connection)
     connection.upstream?.destroy()

@@ -1,20 +1,16 @@
 import type { EgressCaller, EgressDestination, EgressGeneration, EgressRule } from '../../contracts/egress.ts'
-import { Method } from '../../policies/agent/egress/schema.ts'
+import { Method } from '../../policies/agent/egress/requests.ts'
 import type { Target } from './authority.ts'
+import { matchesPath } from './path.ts'
+import type { Refusal } from './refusals.ts'
+import type { RequestFacts } from './request-rules.ts'
 
 export interface Question extends Target {
   readonly caller: EgressCaller
-  /** What travels to the destination. For TLS the proxy sees no method. */
-  readonly protocol: 'tls' | 'http'
-  readonly method?: string | undefined
-}
-
-export interface Refusal {
-  readonly rule: EgressRule
-  /** The problem, without the host and port. */
-  readonly reason: string
-  /** The remedy for a person: the narrowest rule that would allow the connection. */
-  readonly remedy: string
+  /** `tls` is passed on unread, `https` is terminated by the proxy, and `connect` may become each of them. */
+  readonly protocol: 'connect' | 'tls' | 'https' | 'http'
+  /** The request, where the proxy can read it. */
+  readonly request?: RequestFacts | undefined
 }
 
 export type Decision =
@@ -90,36 +86,109 @@ const CHECKS: readonly Check[] = [
           `the host is allowed only in the phase ${phases.join(', ')}`,
           'Do this during the setup of the run.',
         ),
-  ({ http }, _generation, question) =>
-    question.protocol === 'tls' || http === 'allow'
+  ({ http }, _generation, { protocol }) =>
+    protocol !== 'http' || http === 'allow'
       ? undefined
       : refuse(
           'plain-http',
           'HTTP without TLS is not allowed for this host',
           'Use https, or add "http: allow" to its entry.',
         ),
-  ({ methods }, _generation, { method }) =>
-    method === undefined || methods === 'any' || methods.includes(method)
+  ({ authority }, _generation, { protocol }) =>
+    protocol !== 'tls' || authority === undefined
       ? undefined
-      : refuse(
-          'method',
-          `the method ${method} is not allowed for this host, only ${methods.join(', ')}`,
-          `Allow ${method} in its entry: "mode: full", with ${method} in its methods if it has any.`,
-        ),
-  // A tunnel that is passed on unread can carry any request.
-  ({ authority }, { restriction }, { caller, method }) =>
-    restriction !== 'read-only' ||
-    caller !== 'commands' ||
-    (method === undefined ? authority !== undefined : READS.has(method))
-      ? undefined
-      : refuse(
-          'restricted',
-          method === undefined
-            ? 'a person has restricted this run to reading, and the proxy cannot see what is sent to this host'
-            : `a person has restricted this run to reading, so ${method} is refused`,
-          LIFT,
-        ),
+      : refuse('request', 'the proxy must read the requests to this host', 'Connect again.'),
+  methodCheck,
+  pathCheck,
+  needsCheck,
+  restrictionCheck,
 ]
+
+/** A tunnel that is passed on unread, and a websocket, can carry anything. */
+function restrictionCheck(
+  { authority }: EgressDestination,
+  { restriction }: EgressGeneration,
+  { caller, protocol, request }: Question,
+) {
+  if (restriction !== 'read-only' || caller !== 'commands') return undefined
+  const isUnread = protocol === 'tls' || (protocol === 'connect' && !authority)
+  if (isUnread)
+    return refuse(
+      'restricted',
+      'a person has restricted this run to reading, and the proxy cannot see what is sent to this host',
+      LIFT,
+    )
+  if (!request || (READS.has(request.method) && !request.needs.includes('websocket'))) return undefined
+  return refuse(
+    'restricted',
+    `a person has restricted this run to reading, so ${request.method} is refused here`,
+    LIFT,
+  )
+}
+
+const requestsOf = ({ requests, methods }: EgressDestination) => requests ?? [{ methods, paths: ['/**'] }]
+
+const allows = ({ methods }: { methods: readonly string[] | 'any' }, method: string) =>
+  methods === 'any' || methods.includes(method)
+
+function methodCheck(destination: EgressDestination, _generation: EgressGeneration, { request }: Question) {
+  const rules = requestsOf(destination)
+  if (!request || rules.some((rule) => allows(rule, request.method))) return undefined
+  const listed = [...new Set(rules.flatMap(({ methods }) => methods))].join(', ')
+  return refuse(
+    'method',
+    `the method ${request.method} is not allowed for this host, only ${listed}`,
+    `Allow ${request.method} in its entry: "mode: full", with ${request.method} in its methods if it has any.`,
+  )
+}
+
+/** The longest list of patterns in a sentence. */
+const SHOWN_PATTERNS = 8
+
+function pathCheck(destination: EgressDestination, _generation: EgressGeneration, { request }: Question) {
+  if (!request) return undefined
+  const { method, path } = request
+  const patterns = requestsOf(destination).flatMap((rule) => (allows(rule, method) ? rule.paths : []))
+  if (patterns.some((pattern) => matchesPath(pattern, path))) return undefined
+  const listed = patterns.slice(0, SHOWN_PATTERNS).join(', ')
+  const shown = shownPath(path.spelling)
+  const rest = patterns.length > SHOWN_PATTERNS ? ', and others' : ''
+  return refuse(
+    'path',
+    `${method} is not allowed for the path ${shown}, only for ${listed}${rest}`,
+    `A person can add it to its entry in the egress file: {methods: [${method}], paths: ["${shown}"]}.`,
+  )
+}
+
+const MAX_SHOWN_PATH = 200
+
+/** The path without its query, which may contain a secret. */
+export const shownPath = (path: string): string =>
+  path
+    .split('?', 1)
+    .join()
+    .replaceAll(/[^\x21-\x7e]/g, '?')
+    .slice(0, MAX_SHOWN_PATH)
+
+const SAID = {
+  'encoded-slash': 'the path contains %2f',
+  'get-body': 'a GET or HEAD request with a body is not allowed for this host',
+  'method-override': 'a header or a key of the query can replace the method',
+  websocket: 'an upgrade to a websocket is not allowed for this host',
+} as const
+
+function needsCheck(
+  { allow = [], upgrade }: EgressDestination,
+  _generation: EgressGeneration,
+  { request }: Question,
+) {
+  const missing = request?.needs.find((need) =>
+    need === 'websocket' ? upgrade !== 'websocket' : !allow.includes(need),
+  )
+  if (missing === undefined) return undefined
+  const permission = missing === 'websocket' ? 'upgrade: websocket' : `allow: [${missing}]`
+  return refuse('request', SAID[missing], `A person can add "${permission}" to its entry in the egress file.`)
+}
 
 function faultOf(destination: EgressDestination, generation: EgressGeneration, question: Question) {
   for (const [index, check] of CHECKS.entries()) {
@@ -139,17 +208,16 @@ function matches(pattern: string, { host }: Target): boolean {
 }
 
 /** The narrowest entry that would allow a request. */
-export function entryFor({ host, port, protocol, method }: Question): string {
+export function entryFor({ host, port, protocol, request }: Question): string {
   if (host.kind === 'address') return 'Use the name of the host instead of its address.'
   const plain = protocol === 'http' ? ', http: allow' : ''
-  return `A person can add it to the egress file of the service, and restart the service: {host: ${host.name}, ports: [${port}], ${limitsFor(method)}${plain}, why: what the run needs it for}.`
+  return `A person can add it to the egress file of the service, and restart the service: {host: ${host.name}, ports: [${port}], ${limitsFor(request?.method)}${plain}, why: what the run needs it for}.`
 }
 
-/** `splice: allow`, because an entry with limits is otherwise left out where TLS cannot be read, also for HTTP without TLS. */
 function limitsFor(method: string | undefined): string {
-  if (method === undefined || method === 'GET' || method === 'HEAD') return 'mode: read-only, splice: allow'
+  if (method === undefined || method === 'GET' || method === 'HEAD') return 'mode: read-only'
   // An entry can list only the common methods.
-  return Method.safeParse(method).success ? `mode: full, methods: [${method}], splice: allow` : 'mode: full'
+  return Method.safeParse(method).success ? `mode: full, methods: [${method}]` : 'mode: full'
 }
 
 /** The sentence for the refused client. */

@@ -1,15 +1,17 @@
 import { chmodSync, rmSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { Socket } from 'node:net'
-import type { EgressCaller, EgressRule } from '../../contracts/egress.ts'
+import type { SecureContext } from 'node:tls'
+import type { EgressCaller, EgressDestination, EgressRule } from '../../contracts/egress.ts'
 import { parseAuthority, type Target } from './authority.ts'
 import type { Connections, OpenConnection } from './connections.ts'
-import type { Question, Refusal } from './decide.ts'
+import type { Question } from './decide.ts'
 import { type Dialler, dial } from './dial.ts'
-import { PlainHttp } from './plain-http.ts'
-import { answer, PRIVATE_REMEDY, STATUS_OF_RULE } from './refusals.ts'
+import { answer, PRIVATE_REMEDY, type Refusal, statusOf } from './refusals.ts'
 import { headersNamed } from './request-headers.ts'
-import { firstBytes, splice } from './splice.ts'
+import { Requests } from './requests.ts'
+import { collectHello, firstBytes, refuse as refuseTls, type SpliceFault, splice } from './splice.ts'
+import { terminate } from './terminate.ts'
 
 export interface EndpointOptions extends Dialler {
   readonly socketPath: string
@@ -17,24 +19,28 @@ export interface EndpointOptions extends Dialler {
   readonly connections: Connections
   /** Whether the whole proxy has room for one more connection. */
   readonly hasRoom: () => boolean
+  /** The certificate for an entry of the policy. */
+  readonly contextFor: (authority: string, host: string) => SecureContext | undefined
+  /** Roots that a destination's certificate may have. @default those of Node */
+  readonly roots?: readonly string[] | undefined
 }
 
 /** The proxy's Unix socket for one caller. It speaks HTTP as proxies do. */
 export class Endpoint {
   readonly #options: EndpointOptions
   readonly #server: Server
-  readonly #plain: PlainHttp
+  readonly #requests: Requests
   readonly #sockets = new Set<Socket>()
 
   constructor(options: EndpointOptions) {
     const { limits } = options
     this.#options = options
-    this.#plain = new PlainHttp({ ...options, overload: () => this.#overload() })
+    this.#requests = new Requests({ ...options, overload: () => this.#overload() })
     this.#server = createServer({
       maxHeaderSize: limits.headerBytes,
       headersTimeout: limits.headerMs,
       requestTimeout: 0,
-      keepAliveTimeout: limits.headerMs,
+      keepAliveTimeout: limits.keepAliveMs,
       connectionsCheckingInterval: 1000,
     })
     this.#server.maxConnections = limits.connectionsPerRun
@@ -43,12 +49,10 @@ export class Endpoint {
     this.#server.on('connect', (request: IncomingMessage, client: Socket, head: Buffer) => {
       this.#onConnect(request, client, head).catch(() => client.destroy())
     })
-    this.#server.on('request', this.#plain.onProxyRequest)
-    this.#server.on('checkContinue', this.#plain.onProxyRequest)
-    this.#server.on('upgrade', this.#plain.onUpgrade)
-    this.#server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) =>
-      this.#onClientError(error, socket),
-    )
+    this.#server.on('request', this.#requests.onRequest)
+    this.#server.on('checkContinue', this.#requests.onRequest)
+    this.#server.on('upgrade', this.#requests.onUpgrade)
+    this.#server.on('clientError', this.#requests.onClientError)
   }
 
   async listen(): Promise<void> {
@@ -65,7 +69,7 @@ export class Endpoint {
   /** Closes the socket and every connection. */
   close(): void {
     this.#server.close()
-    this.#plain.close()
+    this.#requests.close()
     for (const socket of this.#sockets) socket.destroy()
     rmSync(this.#options.socketPath, { force: true })
   }
@@ -77,17 +81,6 @@ export class Endpoint {
     socket.once('close', () => this.#sockets.delete(socket))
   }
 
-  /** Not every error is a malformed request: a client may leave, or be too slow. */
-  #onClientError({ code }: NodeJS.ErrnoException, socket: Socket): void {
-    if (!code?.startsWith('HPE_')) {
-      socket.destroy()
-      return
-    }
-    const { connections } = this.#options
-    const refusal = malformed('the request is not HTTP/1.1 to a proxy')
-    answer(socket, 400, connections.refuse({ ...refusal, host: 'unknown', port: 0 }))
-  }
-
   async #onConnect(request: IncomingMessage, client: Socket, head: Buffer): Promise<void> {
     const { caller, limits } = this.#options
     const parsed = targetOfConnect(request)
@@ -97,19 +90,33 @@ export class Endpoint {
       return
     }
     client.setTimeout(limits.idleMs, () => client.destroy())
-    const question: Question = { ...parsed.target, caller, protocol: 'tls' }
+    const question: Question = { ...parsed.target, caller, protocol: 'connect' }
     const refusal = this.#overload() ?? this.#refusalOf(question)
     if (refusal) this.#refuse(client, question, refusal)
     else await this.#serve(question, client, head)
   }
 
-  async #serve(question: Question, client: Socket, head: Buffer): Promise<void> {
-    const { connections, limits } = this.#options
-    const connection = connections.begin(question, client)
+  async #serve(asked: Question, client: Socket, head: Buffer): Promise<void> {
+    const { connections } = this.#options
+    const decision = connections.decide(asked)
+    if (!decision.ok) return this.#refuse(client, asked, decision.refusal)
+    const { destination } = decision
+    const protocol = destination.authority === undefined ? 'tls' : 'https'
+    const connection = connections.begin({ ...asked, protocol }, client)
     client.once('close', () => connections.end(connection))
-    const decision = connections.decide(question)
-    if (!decision.ok) return this.#refuse(client, question, decision.refusal)
-    const dialled = await dial(this.#options, question, decision.destination)
+    if (destination.authority === undefined) await this.#serveUnread(connection, destination, head)
+    else await this.#serveRead(connection, { authority: destination.authority, host: destination.host, head })
+  }
+
+  /** Connects the client with its destination, and passes TLS on unread. */
+  async #serveUnread(
+    connection: OpenConnection,
+    destination: EgressDestination,
+    head: Buffer,
+  ): Promise<void> {
+    const { limits } = this.#options
+    const { client, question } = connection
+    const dialled = await dial(this.#options, question, destination)
     if (!dialled.ok) return this.#failed(client, question, dialled)
     connection.upstream = dialled.socket
     dialled.socket.on('error', () => dialled.socket.destroy())
@@ -121,29 +128,56 @@ export class Endpoint {
       if (late) this.#refuse(client, question, late)
       return
     }
-    client.write('HTTP/1.1 200 Connection established\r\n\r\n')
-    await this.#tunnel(connection, dialled.socket, head)
+    client.write(ESTABLISHED)
+    const bytes = await this.#tlsBytes(connection, head)
+    if (!bytes) return
+    dialled.socket.once('close', () => client.destroySoon())
+    const fault = await splice({ client, upstream: dialled.socket, host: question.host, limits }, bytes)
+    if (fault) this.#reportFault(question, fault)
   }
 
-  async #tunnel(connection: OpenConnection, upstream: Socket, head: Buffer): Promise<void> {
+  /** Becomes the TLS server of the client. Each of its requests gets a connection, after it was judged. */
+  async #serveRead(
+    { client, question }: OpenConnection,
+    entry: { readonly authority: string; readonly host: string; readonly head: Buffer },
+  ): Promise<void> {
+    const { limits, contextFor, connections } = this.#options
+    const context = contextFor(entry.authority, entry.host)
+    if (!context) return this.#refuse(client, question, NO_CERTIFICATE)
+    client.write(ESTABLISHED)
+    const bytes = await this.#tlsBytes({ client, question }, entry.head)
+    if (!bytes) return
+    const hello = await collectHello({ client, host: question.host, limits }, bytes)
+    if (!hello?.ok) {
+      const fault = refuseTls(client, hello?.fault)
+      if (fault) this.#reportFault(question, fault)
+      return
+    }
+    client.unshift(hello.bytes)
+    const terminated = await terminate(client, { context, ms: limits.handshakeMs })
+    const { host, port } = question
+    if (terminated.ok) this.#requests.serve(terminated.socket, { target: { host, port }, protocol: 'https' })
+    else if (terminated.refusal) connections.refuse({ ...terminated.refusal, host: host.name, port })
+  }
+
+  /** The first bytes of TLS. Undefined if the client does not speak TLS: each of its requests is judged then. */
+  async #tlsBytes(connection: OpenConnection, head: Buffer): Promise<Buffer | undefined> {
     const { limits, connections } = this.#options
     const { client, question } = connection
     const first = await firstBytes(client, head, limits.handshakeMs)
-    if (!first) {
-      client.destroy()
-      return
-    }
-    if (!first.isTls) {
-      // The connection was opened for TLS. Each request gets its own, after it was judged.
-      connections.end(connection)
-      this.#plain.serve(client, { target: question, bytes: first.bytes })
-      return
-    }
-    upstream.once('close', () => client.destroySoon())
-    const fault = await splice({ client, upstream, host: question.host, limits }, first.bytes)
-    if (!fault) return
+    if (!first) client.destroy()
+    if (!first || first.isTls) return first?.bytes
+    // The connection was opened for TLS.
+    connections.end(connection)
+    const { host, port } = question
+    client.unshift(first.bytes)
+    this.#requests.serve(client, { target: { host, port }, protocol: 'http' })
+    return undefined
+  }
+
+  #reportFault({ host, port }: Target, fault: SpliceFault): void {
     const remedy = 'Connect with the name of the host, and with TLS that shows this name.'
-    connections.refuse({ ...fault, remedy, host: question.host.name, port: question.port })
+    this.#options.connections.refuse({ ...fault, remedy, host: host.name, port })
   }
 
   #refusalOf(question: Question): Refusal | undefined {
@@ -161,7 +195,7 @@ export class Endpoint {
 
   #refuse(client: Socket, { host, port }: Target, refusal: Refusal): void {
     const sentence = this.#options.connections.refuse({ ...refusal, host: host.name, port })
-    answer(client, STATUS_OF_RULE[refusal.rule] ?? 403, sentence)
+    answer(client, statusOf(refusal), sentence)
   }
 
   #failed(
@@ -176,6 +210,14 @@ export class Endpoint {
     }
     this.#refuse(client, question, { rule: failed.rule, reason: failed.reason, remedy: PRIVATE_REMEDY })
   }
+}
+
+const ESTABLISHED = 'HTTP/1.1 200 Connection established\r\n\r\n'
+
+const NO_CERTIFICATE: Refusal = {
+  rule: 'proxy-unavailable',
+  reason: 'the egress proxy has no certificate for it',
+  remedy: 'The service sends one soon. Repeat the command.',
 }
 
 const malformed = (reason: string): Refusal => ({

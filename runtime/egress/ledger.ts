@@ -1,12 +1,13 @@
 import type { EgressDenied, EgressReport, EgressSummary } from '../../contracts/egress.ts'
 import type { RunPhase } from '../../contracts/policy.ts'
-import type { Refusal } from './decide.ts'
 import type { EgressLimits } from './limits.ts'
+import type { Refusal } from './refusals.ts'
 
 export interface Refused extends Refusal {
   readonly host: string
   readonly port: number
   readonly method?: string | undefined
+  readonly path?: string | undefined
 }
 
 interface Repeated {
@@ -63,12 +64,12 @@ export class Ledger {
   refuse(refused: Refused, phase: RunPhase): void {
     const { limits, now } = this.#options
     this.#count({ ...refused, phase, sentBytes: 0, receivedBytes: 0 }, 'denied')
-    const own = [refused.host, refused.port, refused.method, refused.rule].join(' ')
+    const own = [refused.host, refused.port, refused.method, refused.path, refused.rule].join(' ')
     const isKnown = this.#refusals.has(own)
     const isBeyond = !isKnown && this.#refusals.size >= limits.reportedRefusals
     const key = isBeyond ? `${OTHERS} ${refused.rule}` : own
     const repeated = this.#refusals.get(key) ?? {
-      refused: isBeyond ? { ...refused, ...BEYOND } : refused,
+      refused: isBeyond ? { ...refused, ...BEYOND, path: undefined } : refused,
       count: 0,
       reportedAt: Number.NEGATIVE_INFINITY,
     }
@@ -100,11 +101,12 @@ export class Ledger {
 
   #reportRefusal(repeated: Repeated): void {
     const { runId, generation, report, now } = this.#options
-    const { host, port, method, rule, reason, remedy } = repeated.refused
+    const { host, port, method, path, rule, reason, remedy } = repeated.refused
     const data: EgressDenied = {
       host: host.slice(0, 300),
       port,
       ...(method !== undefined && { method: method.slice(0, 32) }),
+      ...(path !== undefined && { path: path.slice(0, 200) }),
       rule,
       reason: reason.slice(0, 1000),
       remedy: remedy.slice(0, 1000),

@@ -10,6 +10,8 @@ export const EGRESS_LIMITS = {
   headerMs: 10_000,
   /** From the response to CONNECT until the ClientHello was checked. */
   handshakeMs: 10_000,
+  /** Between two requests of a connection whose requests the proxy reads. Clients keep theirs for up to a minute. */
+  keepAliveMs: 60_000,
   lookupMs: 10_000,
   dialMs: 10_000,
   /** Without a byte in either direction. */

@@ -3,11 +3,14 @@ import { messageOf } from '../kit/errors.ts'
 import { Connections } from './connections.ts'
 import { type Dialler, resolveBySystem } from './dial.ts'
 import { Endpoint } from './endpoint.ts'
+import { LeafCache } from './leaf-cache.ts'
 import { EGRESS_LIMITS } from './limits.ts'
 
 export interface EgressProxyOptions extends Partial<Dialler> {
   readonly report: (report: EgressReport) => void
   readonly now?: () => number
+  /** Roots that a destination's certificate may have. @default those of Node */
+  readonly roots?: readonly string[]
 }
 
 interface Served {
@@ -28,10 +31,12 @@ const keyOf = ({ runId, generation }: EgressGeneration) => `${runId} ${generatio
 export class EgressProxy {
   readonly #options: EgressProxyOptions
   readonly #served = new Map<string, Served>()
+  readonly #leaves: LeafCache
   readonly #meter: NodeJS.Timeout
 
   constructor(options: EgressProxyOptions) {
     this.#options = options
+    this.#leaves = new LeafCache({ now: options.now ?? Date.now })
     const { meterMs } = options.limits ?? EGRESS_LIMITS
     this.#meter = setInterval(() => this.#forEach(({ connections }) => connections.meter()), meterMs)
     this.#meter.unref()
@@ -39,6 +44,7 @@ export class EgressProxy {
 
   /** Takes a state over. Connections that it does not allow are closed before this returns. */
   async apply(state: EgressState): Promise<void> {
+    this.#leaves.setAuthorities(state.authorities ?? [])
     const listed = new Map(state.generations.map((generation) => [keyOf(generation), generation]))
     for (const [key, served] of this.#served) {
       const generation = listed.get(key)
@@ -65,6 +71,7 @@ export class EgressProxy {
       socketPath: generation.socketPath,
       caller: 'commands',
       connections,
+      contextFor: (authority, host) => this.#leaves.contextFor(authority, host),
       hasRoom: () => this.#count() < limits.connections,
     })
     this.#served.set(key, { connections, endpoint })

@@ -2,14 +2,26 @@ import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { EGRESS_REASON_HEADER, type EgressRule } from '../../contracts/egress.ts'
 
-/** The HTTP status of a refusal. @default 403 */
-export const STATUS_OF_RULE: Readonly<Partial<Record<EgressRule, number>>> = {
+export interface Refusal {
+  readonly rule: EgressRule
+  /** The problem, without the host and port. */
+  readonly reason: string
+  /** The remedy for a person: the narrowest rule that would allow the connection. */
+  readonly remedy: string
+}
+
+const STATUS_OF_RULE: Readonly<Partial<Record<EgressRule, number>>> = {
   budget: 429,
+  certificate: 502,
   'malformed-request': 400,
   method: 405,
   'name-mismatch': 421,
+  'proxy-unavailable': 503,
   'too-many-connections': 429,
 }
+
+/** The HTTP status of a refusal. */
+export const statusOf = ({ rule }: { readonly rule: EgressRule }): number => STATUS_OF_RULE[rule] ?? 403
 
 /** The sentence for the client as the value of a header, which may contain only ASCII. */
 export const asHeader = (sentence: string): string => sentence.replaceAll(/[^\x20-\x7e]/g, '?')
@@ -17,8 +29,17 @@ export const asHeader = (sentence: string): string => sentence.replaceAll(/[^\x2
 export const PRIVATE_REMEDY =
   'A person can name the range of a private endpoint in "addresses" of its entry in the egress file.'
 
+/** For the peer to read the answer and close. Otherwise the socket would stay half open for as long as an idle one. */
+const LINGER_MS = 1000
+
+export function closeSoon(socket: Duplex): void {
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS)
+  socket.once('close', () => clearTimeout(timer))
+}
+
 /** Sends the refusal in a form that clients print and models can act on. */
 export function answer(client: Duplex, status: number, sentence: string): void {
+  closeSoon(client)
   const body = `${sentence}\n`
   client.end(
     [

@@ -19,6 +19,15 @@ function fail(error: unknown): never {
   return process.exit(1)
 }
 
+/** Without the parser's message, which quotes its input: a state contains private keys. */
+function parseState(line: string): EgressState {
+  try {
+    return EgressState.parse(JSON.parse(line))
+  } catch {
+    return fail(new Error('the service sent a state that this egress proxy cannot read'))
+  }
+}
+
 process.stdout.on('error', fail)
 // Ctrl-C reaches every process of the terminal, but only the service decides when the proxy ends.
 process.on('SIGINT', () => undefined)
@@ -26,7 +35,7 @@ process.on('SIGINT', () => undefined)
 let applying = Promise.resolve()
 const lines = createInterface({ input: process.stdin })
 lines.on('line', (line) => {
-  applying = applying.then(() => proxy.apply(EgressState.parse(JSON.parse(line)))).catch(fail)
+  applying = applying.then(() => proxy.apply(parseState(line))).catch(fail)
 })
 lines.on('close', () => {
   proxy.close()

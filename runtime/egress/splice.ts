@@ -10,6 +10,7 @@ import {
 } from './client-hello.ts'
 import { collect } from './collect.ts'
 import type { EgressLimits } from './limits.ts'
+import { closeSoon } from './refusals.ts'
 
 export interface Spliced {
   readonly client: Socket
@@ -64,9 +65,11 @@ export async function splice(parts: Spliced, bytes: Buffer): Promise<SpliceFault
   return undefined
 }
 
-function refuse(client: Socket, fault: SpliceFault | undefined): SpliceFault | undefined {
-  if (fault) client.end(ACCESS_DENIED)
-  else client.destroy()
+export function refuse(client: Socket, fault: SpliceFault | undefined): SpliceFault | undefined {
+  if (fault) {
+    closeSoon(client)
+    client.end(ACCESS_DENIED)
+  } else client.destroy()
   return fault
 }
 
@@ -75,7 +78,10 @@ type Hello =
   | { readonly ok: false; readonly fault: SpliceFault | undefined }
 
 /** Collects a ClientHello, after an optional ChangeCipherSpec, and compares its server name. */
-async function collectHello({ client, host, limits }: Spliced, before: Buffer): Promise<Hello | undefined> {
+export async function collectHello(
+  { client, host, limits }: Omit<Spliced, 'upstream'>,
+  before: Buffer,
+): Promise<Hello | undefined> {
   const read = (bytes: Buffer): { reading: HelloReading; skipped: number } | undefined => {
     const skipped = changeCipherSpecLength(bytes)
     const reading = readClientHello(bytes.subarray(skipped), limits.helloBytes)

@@ -82,7 +82,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
     const { request, directory } = order
     const added = await requestMounts(options, request)
     if (!added.ok) return { problem: added.message }
-    const access = accessOf(request, egress)
+    const access = accessOf(request, egress, env)
     if (!access) return { problem: NO_EGRESS }
     const own = [...access.mounts, ...added.mounts]
     return {
@@ -91,7 +91,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
         ...[...constant, ...argumentsOf(own), ...ending],
         ...[directory, request.command, ...access.relay],
       ],
-      env: { ...env, ...access.environment },
+      env: access.environment,
       hasPidNamespace: true,
       expected: expectedMounts([...outside, ...added.mounts]),
       release: added.release,

@@ -124,7 +124,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
     const { request, directory } = order
     const added = await requestMounts(options, request)
     if (!added.ok) return { problem: added.message }
-    const access = accessOf(request, egress)
+    const access = accessOf(request, egress, env)
     if (!access) return { problem: NO_EGRESS }
     const addedRows = table.rows([...access.mounts, ...added.mounts])
     return {
@@ -143,7 +143,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
         ],
         ...[SANDBOX_PATHS.workspace, directory, request.command, ...access.relay],
       ],
-      env: { ...env, ...access.environment },
+      env: access.environment,
       hasPidNamespace: true,
       expected: expectedMounts([...known, ...added.mounts]),
       release: added.release,

@@ -200,17 +200,21 @@ async function killAtCommit(
   replica: Replica,
   { nth, when, restartAfterMs }: Extract<Action, { kind: 'kill-at-commit' }>,
 ): Promise<string> {
-  const { promise, resolve } = Promise.withResolvers<boolean>()
-  proxy.strikeAtCommit({
+  const { promise, resolve } = Promise.withResolvers<void>()
+  let isStruck = false
+  const disarm = proxy.strikeAtCommit({
     when,
     left: nth,
     strike: () => {
       // At once: a promise later, the process could already have the response.
       replica.strike()
-      resolve(true)
+      isStruck = true
+      resolve()
     },
   })
-  const isStruck = await Promise.race([promise, delay(COMMIT_WAIT_MS).then(() => false)])
+  await Promise.race([promise, delay(COMMIT_WAIT_MS)])
+  // A later commit would kill a process that nothing starts again.
+  disarm()
   if (!isStruck) return `${replica.name} made fewer commits`
   await replica.endAndStart('SIGKILL', restartAfterMs)
   return replica.name

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
-import { ENVIRONMENTS, environmentText, type Loose, mistakesWith } from './fixture.ts'
+import { ENVIRONMENTS, environmentText, type Loose, mistakesWith, PROXY_SIZE } from './fixture.ts'
 
 describe('an environment file', () => {
   it.each(ENVIRONMENTS)('is without a mistake as committed: %s', (name) => {
@@ -53,6 +53,32 @@ describe('an environment file', () => {
       'a proxy at an address that no Service has',
       (value) => (value['egress'] = { mode: 'proxy', proxyAddress: '198.51.100.7' }),
       'egress.proxyAddress: 198.51.100.7 is in none of infra.network.serviceCidrs',
+    ],
+    [
+      'a proxy without sizes',
+      (value) => (value['egress'] = { mode: 'proxy', proxyAddress: '10.0.0.20' }),
+      'sizes.egressProxy: is missing, and the mode is proxy',
+    ],
+    [
+      'sizes of a proxy that is not used',
+      (value) => (value['sizes'].egressProxy = PROXY_SIZE),
+      'sizes.egressProxy: is there, but the mode is fqdn',
+    ],
+    [
+      'one replica of a proxy, with which every restart cuts the network',
+      (value) => {
+        value['egress'] = { mode: 'proxy', proxyAddress: '10.0.0.20' }
+        value['sizes'].egressProxy = { ...PROXY_SIZE, replicas: 1 }
+      },
+      'sizes.egressProxy.replicas: ',
+    ],
+    [
+      'more replicas of a proxy than its maximum',
+      (value) => {
+        value['egress'] = { mode: 'proxy', proxyAddress: '10.0.0.20' }
+        value['sizes'].egressProxy = { ...PROXY_SIZE, replicas: 5 }
+      },
+      'sizes.egressProxy.replicas: is above sizes.egressProxy.maxReplicas',
     ],
     [
       'an address of a proxy that is not used',

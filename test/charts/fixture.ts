@@ -15,6 +15,14 @@ export type EnvironmentName = (typeof ENVIRONMENTS)[number]
 export const environmentText = (name: EnvironmentName): string =>
   readFileSync(join(ROOT, 'environments', `${name}.json`), 'utf8')
 
+/** Sizes of the egress proxy for an environment in mode `proxy`. */
+export const PROXY_SIZE = {
+  replicas: 2,
+  maxReplicas: 4,
+  cpuTargetPercent: 70,
+  container: { cpuMillis: 100, maxCpuMillis: 1000, memoryMib: 256, ephemeralMib: 64 },
+}
+
 /** Loads a committed environment in the same way as synth. */
 export function anEnvironment(name: EnvironmentName): Environment {
   const loaded = loadEnvironment(name, environmentText(name))

@@ -13,6 +13,7 @@ import {
   type EnvironmentName,
   environmentText,
   objectIn,
+  PROXY_SIZE,
 } from './fixture.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: a pod as it is rendered
@@ -275,6 +276,7 @@ describe('the way out of a sandbox', () => {
   const withProxy = (proxyAddress: string, serviceCidrs = ['10.0.0.0/16']) =>
     changed((value) => {
       value.egress = { mode: 'proxy', proxyAddress }
+      value.sizes.egressProxy = PROXY_SIZE
       value.infra.network.serviceCidrs = serviceCidrs
     })
 

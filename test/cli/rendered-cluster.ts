@@ -19,6 +19,13 @@ function podOf({ endpoints }: CommittedTree['cast'], kind: Kind) {
   return end
 }
 
+/** Cilium replaces the address of a Service by a pod's before it applies policies. */
+function proxyOf({ endpoints }: CommittedTree['cast']) {
+  const end = endpoints.find(({ id }) => id === 'proxy')?.end
+  if (end?.kind !== 'pod') throw new Error('the tree has no egress proxy')
+  return end
+}
+
 /** The event with the pod of a sandbox. `verify` excludes this pod from the forbidden destinations. */
 function boundEvent({ cast }: CommittedTree, kind: Kind) {
   const { name } = podOf(cast, kind)
@@ -31,12 +38,17 @@ function boundEvent({ cast }: CommittedTree, kind: Kind) {
 }
 
 /** Judges the connections of a sandbox by the policies of a tree, as Cilium does. */
-function reachabilityOf({ policies, cast }: CommittedTree) {
+function reachabilityOf({ policies, cast, environment }: CommittedTree) {
   const built = createEvaluator(policies, cast.facts)
   if (!built.ok) throw new Error(JSON.stringify(built.faults))
   return (kind: Kind, { host, port }: Target): boolean => {
     const from = podOf(cast, kind)
-    const to = isIP(host) ? ({ kind: 'address', ip: host } as const) : ({ kind: 'name', name: host } as const)
+    const isProxy = host === environment.egress.proxyAddress
+    const to = isProxy
+      ? proxyOf(cast)
+      : isIP(host)
+        ? ({ kind: 'address', ip: host } as const)
+        : ({ kind: 'name', name: host } as const)
     return built.evaluator.isAllowed({ from, to, protocol: 'TCP', port })
   }
 }

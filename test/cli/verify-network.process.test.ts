@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { PROXY_SIZE } from '../charts/fixture.ts'
 import { type CommittedTree, inMode, readCommittedTree } from '../cluster/packets/committed-tree.ts'
 import { startRenderedCluster } from './rendered-cluster.ts'
 import { aFolder, runCli } from './run-cli.ts'
@@ -102,15 +103,38 @@ describe('in mode closed', () => {
   })
 })
 
-test('runs neither check in mode proxy, where pods can reach only the proxy', async () => {
-  const tree = inMode(readCommittedTree('dev'), 'proxy')
-  const egress = { mode: 'proxy', proxyAddress: PROXY } as const
+describe('in mode proxy', () => {
+  const withProxy = (name: string): CommittedTree => {
+    const tree = inMode(readCommittedTree(name), 'proxy')
+    const { environment } = tree
+    const sizes = { ...environment.sizes, egressProxy: PROXY_SIZE }
+    return {
+      ...tree,
+      environment: { ...environment, sizes, egress: { mode: 'proxy', proxyAddress: PROXY } },
+    }
+  }
 
-  const { status, told } = await verify({ ...tree, environment: { ...tree.environment, egress } })
+  test('passes if sandboxes reach the proxy and none of the forbidden destinations', async () => {
+    const { told, made } = await verify(withProxy('dev'))
 
-  expect(told['fences']).toMatch(/^not run: no destination responds/)
-  expect(told['names']).toMatch(/^not run: egress is proxy/)
-  expect(status).toBe(1)
+    expect(told['fences']).toMatch(/^pass: \d+ targets, probed from class command$/)
+    expect(told['names']).toMatch(/^not run: egress is proxy/)
+    expect(made).toEqual(['command'])
+  })
+
+  test('does not count silence as a pass if sandboxes cannot reach the proxy', async () => {
+    const { status, told } = await verify(without(withProxy('dev'), 'command-egress'))
+
+    expect(told['fences']).toMatch(/^not run: no destination responds.*10\.0\.0\.100:3128/)
+    expect(status).toBe(1)
+  })
+
+  test('fails if sandboxes reach more than the proxy', async () => {
+    const { status, told } = await verify({ ...withProxy('dev'), policies: [] })
+
+    expect(told['fences']).toMatch(/^fail: a sandbox reaches .*169\.254\.169\.254:80/)
+    expect(status).toBe(1)
+  })
 })
 
 test('rejects an allowed destination as --unlisted', async () => {

@@ -5,6 +5,8 @@ import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
 import { parseAuthority } from '../../runtime/egress/authority.ts'
 import { decide, type Question } from '../../runtime/egress/decide.ts'
+import { parsePath } from '../../runtime/egress/path.ts'
+import type { RequestFacts } from '../../runtime/egress/request-rules.ts'
 
 const ENTRY: EgressDestination = {
   host: 'a.example.com',
@@ -20,10 +22,23 @@ const generation = (...destinations: Partial<EgressDestination>[]): EgressGenera
   socketPath: '/socket',
   destinations: destinations.map((one) => ({ ...ENTRY, ...one })),
 })
-function question(target: string, more: Partial<Question> = {}): Question {
+type Asked = Partial<Pick<Question, 'caller' | 'protocol'>> & {
+  readonly method?: string
+  readonly path?: string
+  readonly needs?: RequestFacts['needs']
+}
+
+function question(target: string, { method, path = '/', needs = [], ...more }: Asked = {}): Question {
   const parsed = parseAuthority(target)
   if (!parsed.ok) throw new Error(parsed.reason)
-  return { ...parsed.target, caller: 'commands', protocol: 'tls', ...more }
+  const request = method === undefined ? undefined : { method, path: pathOf(path), needs }
+  return { ...parsed.target, caller: 'commands', protocol: 'tls', ...more, request }
+}
+
+function pathOf(text: string) {
+  const parsed = parsePath(text)
+  if (!parsed.ok) throw new Error(parsed.reason)
+  return parsed.path
 }
 const ruleOf = (state: EgressGeneration | undefined, asked: Question) => {
   const decision = decide(state, asked)
@@ -35,7 +50,7 @@ describe('a connection', () => {
     expect(ruleOf(generation({}), question('A.Example.com.:443'))).toBe('allowed')
   })
 
-  it.each<[string, Partial<EgressDestination>, string, Partial<Question>]>([
+  it.each<[string, Partial<EgressDestination>, string, Asked]>([
     ['not-listed', {}, 'b.example.com:443', {}],
     ['not-listed', {}, 'x.a.example.com:443', {}],
     ['not-listed', {}, '93.184.216.34:443', {}],
@@ -61,6 +76,32 @@ describe('a connection', () => {
     expect(ruleOf(generation(entry), question(target, more))).toBe(rule)
   })
 
+  const requests = [
+    { methods: ['GET', 'HEAD'], paths: ['/**'] },
+    { methods: ['POST'], paths: ['/audit', '/bulk/*'] },
+  ]
+  it.each<[string, Partial<EgressDestination>, Asked]>([
+    ['allowed', { requests }, { method: 'GET', path: '/any/path' }],
+    ['allowed', { requests }, { method: 'POST', path: '/bulk/x' }],
+    ['path', { requests }, { method: 'POST', path: '/publish' }],
+    ['method', { requests }, { method: 'PUT', path: '/audit' }],
+    ['method', { methods: ['GET'] }, { method: 'POST' }],
+    ['request', {}, { method: 'GET', needs: ['websocket'] }],
+    ['allowed', { upgrade: 'websocket' }, { method: 'GET', needs: ['websocket'] }],
+    ['request', { allow: ['get-body'] }, { method: 'GET', needs: ['get-body', 'encoded-slash'] }],
+    [
+      'allowed',
+      { allow: ['get-body', 'encoded-slash'] },
+      { method: 'GET', needs: ['get-body', 'encoded-slash'] },
+    ],
+    ['request', { authority: 'x' }, { protocol: 'tls' }],
+    ['allowed', { authority: 'x' }, { protocol: 'connect' }],
+  ])('is judged by what the proxy reads as %s: %j, %j', (rule, entry, asked) => {
+    const target = question('a.example.com:443', { protocol: 'https', ...asked })
+
+    expect(ruleOf(generation(entry), target)).toBe(rule)
+  })
+
   it.each([
     ['x.example.com:443', 'allowed'],
     ['x.y.example.com:443', 'not-listed'],
@@ -82,7 +123,7 @@ describe('a connection', () => {
 
     expect(decision).toMatchObject({ ok: false })
     expect(decision.ok || decision.refusal.remedy).toContain(
-      '{host: b.example.com, ports: [8443], mode: full, methods: [POST], splice: allow, http: allow, why: what the run needs it for}',
+      '{host: b.example.com, ports: [8443], mode: full, methods: [POST], http: allow, why: what the run needs it for}',
     )
   })
 
@@ -119,19 +160,22 @@ describe('a restricted run', () => {
   const judged = (
     restriction: 'read-only' | 'no-network',
     entry: Partial<EgressDestination>,
-    more: Partial<Question> = {},
+    more: Asked = {},
   ) => ruleOf({ ...generation(entry), restriction }, question('a.example.com:443', more))
   const http = { http: 'allow' } as const
-  const terminated = { authority: 'a'.repeat(64) }
+  const terminated = { authority: 'a'.repeat(64), upgrade: 'websocket' } as const
 
-  it.each<[string, Partial<EgressDestination>, Partial<Question>]>([
-    ['restricted', {}, {}],
-    ['restricted', http, {}],
-    ['allowed', terminated, {}],
-    ['allowed', http, { protocol: 'http', method: 'GET' }],
+  it.each<[string, Partial<EgressDestination>, Asked]>([
+    ['restricted', {}, { protocol: 'connect' }],
+    ['restricted', {}, { protocol: 'tls' }],
+    ['restricted', http, { protocol: 'tls' }],
+    ['allowed', terminated, { protocol: 'connect' }],
+    ['allowed', terminated, { protocol: 'https' }],
+    ['allowed', terminated, { protocol: 'https', method: 'GET' }],
+    ['restricted', terminated, { protocol: 'https', method: 'PUT' }],
+    ['restricted', terminated, { protocol: 'https', method: 'GET', needs: ['websocket'] }],
     ['allowed', http, { protocol: 'http', method: 'HEAD' }],
     ['restricted', http, { protocol: 'http', method: 'POST' }],
-    ['restricted', terminated, { method: 'PUT' }],
     ['allowed', { caller: 'agent-host' }, { caller: 'agent-host' }],
   ])('to read-only is judged as %s: entry %j, %j', (rule, entry, more) => {
     expect(judged('read-only', entry, more)).toBe(rule)
@@ -139,7 +183,7 @@ describe('a restricted run', () => {
 
   it('to no-network reaches nothing, except for its agent', () => {
     expect(judged('no-network', http, { protocol: 'http', method: 'GET' })).toBe('restricted')
-    expect(judged('no-network', terminated)).toBe('restricted')
+    expect(judged('no-network', terminated, { protocol: 'connect' })).toBe('restricted')
     expect(judged('no-network', { caller: 'agent-host' }, { caller: 'agent-host' })).toBe('allowed')
   })
 })

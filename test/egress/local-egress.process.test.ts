@@ -5,8 +5,11 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { LocalEgress } from '../../runtime/api/egress/local-egress.ts'
+import { createNetworkRules } from '../../runtime/api/egress/network-rules.ts'
 import type { ReportOfRun, ReportWriter } from '../../runtime/api/egress/report-writer.ts'
+import { createTrust } from '../../runtime/api/egress/trust.ts'
 import { Restrictions } from '../../runtime/api/runs/restrictions/restrictions.ts'
+import { SandboxError } from '../../runtime/kit/errors.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import type { RestrictionRow } from '../../runtime/store/service-rows.ts'
 import type { RunRow } from '../../runtime/store/store.ts'
@@ -19,28 +22,30 @@ name: test
 classes:
   agent:
     - { host: ${HOST}, ports: [443], mode: full, why: a host for commands of an agent }
-    - { host: pypi.org, ports: [443], mode: read-only, splice: allow, why: a host without its limit }
+    - { host: spliced.agentweaver-test.com, ports: [443], mode: read-only, splice: allow, why: a host without its limit }
     - { host: api.github.com, ports: [443], mode: full, caller: agent-host, why: a host for the agent only }
   command: []
 `
 
-function rig({ networkEnabled = true } = {}) {
+const row = (networkEnabled: boolean) =>
+  ({ owner: 'ada', settings: { network_enabled: networkEnabled } }) as RunRow
+const trust = await createTrust(new Uint8Array(32))
+
+function rig({ networkEnabled = true, readRun = async () => row(networkEnabled) } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-local-egress-'))
   const told: (ReportOfRun & { runId: string })[] = []
   const writer = {
     write: (runId: string, report: ReportOfRun) => told.push({ ...report, runId }),
     settled: async () => undefined,
   } as unknown as ReportWriter
-  const store = {
-    readRun: async () => ({ owner: 'ada', settings: { network_enabled: networkEnabled } }) as RunRow,
-  }
   const rows: RestrictionRow[] = []
   const restrictions = new Restrictions({
     store: { engine: 'sqlite', listRestrictions: async () => [...rows] },
     log: silentLog,
   })
-  const policy = loadEgressPolicy(POLICY)
-  const egress = new LocalEgress({ store, restrictions, policy, writer, log: silentLog })
+  const store = { readRun }
+  const rules = createNetworkRules(loadEgressPolicy(POLICY))
+  const egress = new LocalEgress({ store, restrictions, rules, trust, writer, log: silentLog })
   onTestFinished(async () => {
     await egress.stop()
     rmSync(folder, { recursive: true, force: true })
@@ -50,8 +55,9 @@ function rig({ networkEnabled = true } = {}) {
     generation: 1,
     kind,
     socketPath: join(folder, runId),
+    signal: AbortSignal.timeout(600_000),
   })
-  const rules = () => told.flatMap((report) => (report.type === 'denied' ? [report.data.rule] : []))
+  const refusedBy = () => told.flatMap((report) => (report.type === 'denied' ? [report.data.rule] : []))
   const restrict = async (level: RestrictionRow['level'], owner = 'ada') => {
     const scope = { kind: 'owner', owner } as const
     rows.splice(0, 1, {
@@ -65,7 +71,7 @@ function rig({ networkEnabled = true } = {}) {
     })
     await restrictions.refresh()
   }
-  return { egress, sandbox, told, rules, folder, restrict }
+  return { egress, sandbox, told, rules: refusedBy, folder, restrict }
 }
 
 const CONNECT_OTHER = 'CONNECT other.agentweaver-test.com:443 HTTP/1.1\r\n\r\n'
@@ -95,7 +101,7 @@ it('starts the proxy on first need, and reports refusals to their run', async ()
   const ofCommand = await exchange(sandbox('two').socketPath, `CONNECT ${HOST}:443 HTTP/1.1\r\n\r\n`)
   await egress.close(sandbox('one'))
 
-  expect(loosened).toEqual(['pypi.org'])
+  expect(loosened).toEqual(['spliced.agentweaver-test.com'])
   expect(proxies()).toHaveLength(1)
   expect([answer, ofAgent, ofCommand].map((text) => text.slice(0, 12))).toEqual(
     new Array(3).fill('HTTP/1.1 403'),
@@ -128,6 +134,19 @@ it('applies a restriction to open sandboxes and to new ones, until it is lifted'
   await until('the restriction is lifted', async () => (await asked('one')) === 'not-listed')
 
   expect(ofNew).toBe('restricted')
+})
+
+it('waits while the store cannot be used', async () => {
+  let attempts = 0
+  const readRun = async () => {
+    attempts += 1
+    if (attempts < 3) throw new SandboxError('unavailable', 'the database refuses connections')
+    return row(true)
+  }
+  const { egress, sandbox } = rig({ readRun })
+
+  expect(await egress.open(sandbox('one'))).toEqual(['spliced.agentweaver-test.com'])
+  expect(attempts).toBe(3)
 })
 
 it('serves the other sandboxes if one of them is gone', async () => {

@@ -1,24 +1,32 @@
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer as createHttp, type IncomingMessage } from 'node:http'
 import { type AddressInfo, connect, createServer as createTcp, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createServer as createTls, type TLSSocket, connect as tlsConnect } from 'node:tls'
+import {
+  type ConnectionOptions,
+  createServer as createTls,
+  type TLSSocket,
+  connect as tlsConnect,
+} from 'node:tls'
 import { onTestFinished } from 'vitest'
 import type { EgressDestination, EgressGeneration, EgressReport } from '../../contracts/egress.ts'
 import type { Resolve } from '../../runtime/egress/dial.ts'
 import { EGRESS_LIMITS, type EgressLimits } from '../../runtime/egress/limits.ts'
 import { EgressProxy } from '../../runtime/egress/proxy.ts'
+import { IntermediateAuthorities } from '../../runtime/egress-ca/intermediate.ts'
+import { deriveRoot } from '../../runtime/egress-ca/root.ts'
 import { createTestAuthority } from '../fakes/test-authority.ts'
 
 export const HOST = 'registry.agentweaver-test.com'
 export const OTHER = 'other.agentweaver-test.com'
-const authority = createTestAuthority()
+export const authority = createTestAuthority()
 
-const portOf = (server: Server) => (server.address() as AddressInfo).port
+export const portOf = (server: Server) => (server.address() as AddressInfo).port
 
-async function listening<T extends Server>(server: T): Promise<T> {
+export async function listening<T extends Server>(server: T): Promise<T> {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   onTestFinished(() => void server.close())
@@ -59,20 +67,39 @@ export async function rawServer(bytes: Buffer) {
   return { port: portOf(server), got: () => Buffer.concat(got) }
 }
 
+/** Certificates of the proxy, for the names of the tests. */
+export const egressRoot = deriveRoot(randomBytes(32))
+export const egressAuthority = new IntermediateAuthorities(egressRoot).for([HOST, OTHER])
+
 interface RigOptions {
   readonly ports: number[]
   readonly entry?: Partial<EgressDestination>
   readonly limits?: Partial<EgressLimits>
   readonly resolve?: Resolve
+  /** Roots that a destination may have. @default those of the servers of these tests */
+  readonly roots?: readonly string[]
+}
+
+/** An entry whose TLS the proxy terminates. */
+export const TERMINATED: Partial<EgressDestination> = {
+  authority: egressAuthority.digest,
+  methods: ['GET', 'HEAD', 'POST'],
 }
 
 /** A proxy with one sandbox that may reach `HOST`, whose addresses are pinned to this machine. */
-export async function proxyRig({ ports, entry, limits, resolve }: RigOptions) {
+export async function proxyRig({
+  ports,
+  entry,
+  limits,
+  resolve,
+  roots = [authority.certificate],
+}: RigOptions) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-egress-'))
   const reports: EgressReport[] = []
   const proxy = new EgressProxy({
     report: (report) => reports.push(report),
     limits: { ...EGRESS_LIMITS, ...limits },
+    roots,
     ...(resolve && { resolve }),
   })
   onTestFinished(() => {
@@ -100,7 +127,7 @@ export async function proxyRig({ ports, entry, limits, resolve }: RigOptions) {
   let revision = 0
   const apply = (...generations: EgressGeneration[]) => {
     revision += 1
-    return proxy.apply({ revision, generations })
+    return proxy.apply({ revision, generations, authorities: [egressAuthority] })
   }
   await apply(generation())
   const denied = () => reports.flatMap((report) => (report.type === 'denied' ? [report.data] : []))
@@ -136,11 +163,16 @@ export async function tunnel(socketPath: string, target: string): Promise<Socket
 }
 
 /** A TLS connection through a tunnel. */
-export async function tlsThrough(socketPath: string, target: string, servername: string): Promise<TLSSocket> {
+export async function tlsThrough(
+  socketPath: string,
+  target: string,
+  { servername, ...options }: ConnectionOptions,
+): Promise<TLSSocket> {
   const socket = tlsConnect({
     socket: await tunnel(socketPath, target),
-    servername,
+    ...(servername !== undefined && { servername }),
     ca: authority.certificate,
+    ...options,
   })
   socket.on('error', () => undefined)
   const failed = once(socket, 'close').then(() => Promise.reject(new Error('the connection was closed')))

@@ -20,7 +20,7 @@ describe('TLS through the proxy', () => {
     const { tls, names } = await servers()
     const { socketPath, apply, reports } = await proxyRig({ ports: [tls] })
 
-    const socket = await tlsThrough(socketPath, `${HOST.toUpperCase()}.:${tls}`, HOST)
+    const socket = await tlsThrough(socketPath, `${HOST.toUpperCase()}.:${tls}`, { servername: HOST })
     socket.write('hello')
     const [answer] = await once(socket, 'data')
     socket.destroy()
@@ -117,7 +117,7 @@ describe('an address', () => {
     const open = await proxyRig({ ports: [tls], entry: { addresses: named }, resolve })
     const closed = await proxyRig({ ports: [tls], entry: { addresses: undefined }, resolve })
 
-    const control = await tlsThrough(open.socketPath, `${HOST}:${tls}`, HOST)
+    const control = await tlsThrough(open.socketPath, `${HOST}:${tls}`, { servername: HOST })
     const answer = await exchange(closed.socketPath, `CONNECT ${HOST}:${tls} HTTP/1.1\r\n\r\n`)
     control.destroy()
 
@@ -148,7 +148,7 @@ describe('an address', () => {
       resolve: async () => answers[lookUps++] ?? [],
     })
 
-    const socket = await tlsThrough(rig.socketPath, `${HOST}:${tls}`, HOST)
+    const socket = await tlsThrough(rig.socketPath, `${HOST}:${tls}`, { servername: HOST })
     await until('the server has the connection', () => names.length > 0)
     socket.destroy()
     const second = await exchange(rig.socketPath, `CONNECT ${HOST}:${tls} HTTP/1.1\r\n\r\n`)
@@ -214,7 +214,7 @@ describe('a new state', () => {
   it('closes the connections that it does not allow, and keeps the others', async () => {
     const { tls } = await servers()
     const { socketPath, apply, generation, denied } = await proxyRig({ ports: [tls] })
-    const socket = await tlsThrough(socketPath, `${HOST}:${tls}`, HOST)
+    const socket = await tlsThrough(socketPath, `${HOST}:${tls}`, { servername: HOST })
 
     await apply(generation({ destinations: [...generation().destinations, ...generation().destinations] }))
     socket.write('still')
@@ -230,7 +230,7 @@ describe('a new state', () => {
   it('without the sandbox closes its connections and its socket', async () => {
     const { tls } = await servers()
     const { socketPath, apply } = await proxyRig({ ports: [tls] })
-    const socket = await tlsThrough(socketPath, `${HOST}:${tls}`, HOST)
+    const socket = await tlsThrough(socketPath, `${HOST}:${tls}`, { servername: HOST })
     const idle = connect(socketPath)
     await once(idle, 'connect')
     const ended = [received(socket).closed, received(idle).closed]
@@ -247,15 +247,15 @@ describe('the limits', () => {
   it('refuse connections beyond the limit of a sandbox, and only while it is reached', async () => {
     const { tls } = await servers()
     const { socketPath, denied } = await proxyRig({ ports: [tls], limits: { connectionsPerRun: 3 } })
-    const open = [await tlsThrough(socketPath, `${HOST}:${tls}`, HOST)]
-    open.push(await tlsThrough(socketPath, `${HOST}:${tls}`, HOST))
-    open.push(await tlsThrough(socketPath, `${HOST}:${tls}`, HOST))
+    const open = [await tlsThrough(socketPath, `${HOST}:${tls}`, { servername: HOST })]
+    open.push(await tlsThrough(socketPath, `${HOST}:${tls}`, { servername: HOST }))
+    open.push(await tlsThrough(socketPath, `${HOST}:${tls}`, { servername: HOST }))
 
     const refused = tunnel(socketPath, `${HOST}:${tls}`)
     await expect(refused).rejects.toThrow()
     for (const socket of open) socket.destroy()
     await until('there is room again', () =>
-      tlsThrough(socketPath, `${HOST}:${tls}`, HOST).then(
+      tlsThrough(socketPath, `${HOST}:${tls}`, { servername: HOST }).then(
         () => true,
         () => false,
       ),
@@ -269,7 +269,7 @@ describe('the limits', () => {
       ports: [tls],
       limits: { bytesPerRun: 50_000, meterMs: 20 },
     })
-    const socket = await tlsThrough(socketPath, `${HOST}:${tls}`, HOST)
+    const socket = await tlsThrough(socketPath, `${HOST}:${tls}`, { servername: HOST })
     const { closed } = received(socket)
 
     socket.write(Buffer.alloc(100_000))

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { dashboard } from '../../charts-src/monitoring/dashboard.ts'
 import { alerts } from '../../contracts/alerts.ts'
+import { SandboxKind } from '../../contracts/names.ts'
 import { platformAlerts } from '../../infra/model/alerts.ts'
 import { controllerScrape } from '../../infra/model/controller-hardening.ts'
 import { renderMetrics } from '../../runtime/api/runs/reads/metrics.ts'
@@ -74,7 +75,7 @@ const panels = dashboard({ kind: 'base' }).panels.map(({ title, targets }) => ({
   name: title,
   expr: targets[0]?.expr ?? '',
 }))
-const rules = platformAlerts().map(({ alert, expr }) => ({ name: alert, expr }))
+const rules = platformAlerts('proxy').map(({ alert, expr }) => ({ name: alert, expr }))
 
 describe.each([...rules, ...panels])('$name', ({ expr }) => {
   it('reads metrics that a program serves, by labels that they have', async () => {
@@ -101,7 +102,9 @@ it('finds a metric that no program serves, and a label that it does not have', a
 })
 
 it('pages only for urgent alerts', () => {
-  const paging = alerts().filter(({ severity }) => severity === 'page')
+  const paging = alerts({ warm: SandboxKind.options, hasEgressProxy: true }).filter(
+    ({ severity }) => severity === 'page',
+  )
 
   expect(paging.map(({ alert }) => alert)).toEqual([
     'AgentweaverPoolEmpty-agent',
@@ -109,8 +112,13 @@ it('pages only for urgent alerts', () => {
     'AgentweaverClaimsPending',
     'AgentweaverQuotaNearlyUsed',
     'AgentweaverApiDown',
+    'AgentweaverEgressProxyDown',
     'AgentweaverReaperDeleted',
   ])
+})
+
+it('says nothing of an egress proxy where there is none', () => {
+  expect(JSON.stringify(platformAlerts('fqdn'))).not.toContain('EgressProxy')
 })
 
 it('keeps the namespace of the sandboxes that the controller writes on its metrics', () => {

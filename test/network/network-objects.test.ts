@@ -126,24 +126,28 @@ classes:
     expect(JSON.stringify(objects)).not.toMatch(/kube-dns|"port":53|"53"/)
   })
 
-  it('list the destinations that the proxy allows, for each class', () => {
-    const data = fieldOf<Readonly<Record<string, string>>>(
+  it('let the egress proxy reach the internet, and nothing that is not there', () => {
+    const { egress } = fieldOf<{ egress: readonly Readonly<Record<string, object>>[] }>(
       render('prod', 'proxy'),
-      'agentweaver-egress-rules',
-      'data',
+      'proxy-egress',
+      'spec',
     )
-    const { classes } = JSON.parse(data['egress.json'] ?? '')
+    const [api, resolver, internet] = egress.map((rule) => JSON.stringify(rule))
 
-    expect(classes.command).toContainEqual({
-      host: 'registry.npmjs.org',
-      ports: [443],
-      methods: ['GET', 'HEAD'],
-      phases: ['setup', 'work'],
-      caller: 'any',
-    })
-    expect(classes.agent.map(({ host }: { host: string }) => host)).toContain(
-      'agentweaver-prod-users.vault.azure.net',
-    )
+    expect(egress).toHaveLength(3)
+    expect(api).toContain('"k8s:app.kubernetes.io/component":"api"')
+    expect(api).toContain('"8082"')
+    expect(resolver).toContain('kube-dns')
+    expect(internet).toContain('"cidr":"0.0.0.0/0","except":["169.254.0.0/16"')
+    expect(internet).not.toMatch(/"port":"53"|"port":"853"/)
+  })
+
+  it('open the port of the API for replicas of the proxy only where there is a proxy', () => {
+    const ingress = (mode: Environment['egress']['mode']) =>
+      JSON.stringify(fieldOf(render('prod', mode), 'api-ingress', 'spec'))
+
+    expect(ingress('proxy')).toContain('8082')
+    expect(ingress('fqdn')).not.toContain('8082')
   })
 
   it('name no vault, login host or model where the environment has none', () => {

@@ -45,10 +45,13 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
 }
 
 /** Describes the restrictions of a destination other than its name and ports. */
-function restrictionsText({ mode, methods, phases, caller }: Destination): string {
+function restrictionsText({ mode, methods, paths, requests, phases, caller }: Destination): string {
+  const pathsText = (listed: readonly string[]) => listed.map((path) => `\`${path}\``).join(', ')
   const parts = [
     ...(mode === 'read-only' ? ['read-only'] : []),
     ...(methods === undefined ? [] : [methods.join(', ')]),
+    ...(paths === undefined ? [] : [pathsText(paths)]),
+    ...(requests ?? []).map((one) => `${one.methods.join(', ')} of ${pathsText(one.paths)}`),
     ...(phases === undefined ? [] : [`in ${phases.join(' and ')}`]),
     ...(caller === undefined ? [] : [`from ${caller}`]),
   ]

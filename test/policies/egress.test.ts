@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { allowlist } from '../../policies/agent/egress/allowlist.ts'
-import { hostFault } from '../../policies/agent/egress/host.ts'
 import { loadEgressPolicy, readEgressPolicy, readEgressPolicyText } from '../../policies/agent/egress/load.ts'
+import { modeOf } from '../../policies/agent/egress/mode.ts'
 import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
 import { destinationsFor, placementOf } from '../../policies/agent/egress/targets.ts'
 
 const HEAD = 'apiVersion: agentweaver.io/v1\nkind: EgressPolicy\nname: test\n'
+const HEAD_AS_JSON = '{"apiVersion":"agentweaver.io/v1","kind":"EgressPolicy","name":"test"}'
 const WHY = 'why: because a test needs it'
 
 /** A file with one destination of class agent, with each setting on a separate line. */
@@ -16,73 +17,6 @@ const destination = (...lines: string[]) =>
     ReturnType<typeof loadEgressPolicy>['classes']['agent'][number]
   >
 const ALLOWED = ['host: api.example.com', 'ports: [443]', 'mode: full']
-
-describe('a host', () => {
-  it.each([
-    'api.github.com',
-    'registry.npmjs.org',
-    'my-vault.vault.azure.net',
-    'resource.openai.azure.com',
-    'account.blob.core.windows.net',
-    'me.github.io',
-    '*.githubusercontent.example.com',
-    '*.npmjs.org',
-    '*.my-vault.vault.azure.net',
-    'xn--bcher-kva.ch',
-  ])('accepts %s', (host) => {
-    expect(hostFault(host)).toBeUndefined()
-  })
-
-  it.each([
-    ['*', 'every name'],
-    ['*.com', 'com is a public suffix'],
-    ['com', 'is a public suffix'],
-    ['*.co.uk', 'co.uk is a public suffix'],
-    ['co.uk', 'use the host: <host>.co.uk'],
-    [
-      '*.vault.azure.net',
-      'use the name of your vault: <vault>.vault.azure.net, or the placeholder user-token-vault',
-    ],
-    ['vault.azure.net', 'use the name of your vault'],
-    ['*.openai.azure.com', 'use the name of your resource: <resource>.openai.azure.com'],
-    ['*.blob.core.windows.net', 'use the name of your account: <account>.blob.core.windows.net'],
-    ['*.github.io', "is shared by all customers of its provider; use one tenant's name: <name>.github.io"],
-    ['*.githubusercontent.com', 'is shared by all customers'],
-    ['*.s3.amazonaws.com', 'is shared by all customers'],
-    ['storage.googleapis.com', 'use the name of your bucket'],
-    ['*.azure.net', 'has other tenants below vault.azure.net'],
-    ['*.windows.net', 'has other tenants below'],
-    ['*.nip.io', 'resolve to any address that they contain'],
-    ['*.sslip.io', 'resolve to any address that they contain'],
-    ['*.*.example.com', 'more than one "*"'],
-    ['api.*.com', 'more than one "*"'],
-    ['a*.example.com', 'more than one "*"'],
-    ['*example.com', 'matches parts of a label'],
-    ['**.example.com', 'matches parts of a label'],
-    ['API.github.com', '"api.github.com"'],
-    ['api.github.com.', 'must not end in a dot'],
-    ['10.0.0.1', 'is an address'],
-    ['169.254.169.254', 'is an address'],
-    ['::1', 'is an address'],
-    ['localhost', 'is not a full host name'],
-    ['api.github.com:443', 'is not a full host name'],
-    ['https://api.github.com', 'is not a full host name'],
-    ['api github.com', 'is not a full host name'],
-    ['api..github.com', 'is not a full host name'],
-    ['', 'is not a full host name'],
-    ['kubernetes.default.svc', 'is an internal name'],
-    ['kube-dns.kube-system.svc.cluster.local', 'is an internal name'],
-    ['metadata.google.internal', 'is an internal name'],
-    ['printer.lan', 'is an internal name'],
-    ['0x7f.1', 'is not a full host name'],
-    ['api.nosuchsuffix', 'ends in a suffix that does not exist on the internet'],
-    ['a'.repeat(64).concat('.com'), 'is not a full host name'],
-    [`${'a.'.repeat(130)}com`, 'is not a full host name'],
-    ['bücher.example.org', 'is not a full host name'],
-  ])('may not be %j: %s', (host, reason) => {
-    expect(hostFault(host)).toContain(reason)
-  })
-})
 
 describe('the file', () => {
   it('is read, and every destination of it says why', () => {
@@ -117,6 +51,96 @@ describe('the file', () => {
       'an unsupported method',
       ['host: pypi.org', 'ports: [443]', 'mode: full', 'methods: [CONNECT]'],
       'classes.agent.0.methods',
+    ],
+    ['a relative path', [...ALLOWED, 'paths: [v1/**]'], '"v1/**" must start with "/"'],
+    ['"**" in the middle', [...ALLOWED, 'paths: [/a/**/b]'], 'may have "**" only as the last segment'],
+    ['"**" in a segment', [...ALLOWED, 'paths: [/a**]'], 'may have "**" only as the last segment'],
+    ['a parent folder', [...ALLOWED, 'paths: [/a/../b]'], 'has a segment of dots only'],
+    ['an empty segment', [...ALLOWED, 'paths: [/a//b]'], 'has an empty segment'],
+    ['an encoded path', [...ALLOWED, 'paths: [/a%2fb]'], 'has a character that a path cannot contain'],
+    ['a query', [...ALLOWED, 'paths: ["/a?b"]'], 'has a character that a path cannot contain'],
+    ['a matrix parameter', [...ALLOWED, 'paths: ["/a;b"]'], 'has a character that a path cannot contain'],
+    [
+      'two lists of methods',
+      [...ALLOWED, 'methods: [GET]', 'requests: [{methods: [GET], paths: [/a]}]'],
+      'has methods and paths of its own',
+    ],
+    [
+      'writing requests in read-only mode',
+      [
+        'host: api.example.com',
+        'ports: [443]',
+        'mode: read-only',
+        'requests: [{methods: [PUT], paths: [/a]}]',
+      ],
+      'classes.agent.0.requests: PUT is not reading',
+    ],
+    [
+      'an upgrade in read-only mode',
+      ['host: api.example.com', 'ports: [443]', 'mode: read-only', 'upgrade: websocket'],
+      'on which both sides can write',
+    ],
+    [
+      'an upgrade with reading requests',
+      [...ALLOWED, 'requests: [{methods: [GET], paths: [/a]}]', 'upgrade: websocket'],
+      'on which both sides can write',
+    ],
+    [
+      'an upgrade inside TLS that is not read',
+      [...ALLOWED, 'upgrade: websocket'],
+      'upgrade: changes nothing',
+    ],
+    ['a spelling inside TLS that is not read', [...ALLOWED, 'allow: [get-body]'], 'allow: changes nothing'],
+    ['an unknown spelling', [...ALLOWED, 'paths: [/a]', 'allow: [smuggling]'], 'classes.agent.0.allow.0'],
+    [
+      'a content network without a reason',
+      ['host: pypi.org', 'ports: [443]', 'mode: full', 'fronting: accepted'],
+      'needs a "frontingReason"',
+    ],
+    [
+      'a reason without fronting',
+      [...ALLOWED, 'frontingReason: because a test needs it'],
+      'belongs to "fronting: accepted"',
+    ],
+    [
+      'fronting on a host of its own',
+      [...ALLOWED, 'fronting: accepted', 'frontingReason: because a test needs it'],
+      'is not in the list of content networks',
+    ],
+    [
+      'fronting where requests are limited',
+      [
+        'host: pypi.org',
+        'ports: [443]',
+        'mode: read-only',
+        'fronting: accepted',
+        `frontingReason: because of a test`,
+      ],
+      'fronting: changes nothing',
+    ],
+    [
+      'splice on a content network',
+      ['host: pypi.org', 'ports: [443]', 'mode: read-only', 'splice: allow'],
+      'splice: needs "fronting: accepted" too',
+    ],
+    [
+      'splice where no request is limited',
+      ['host: api.example.com', 'ports: [443]', 'mode: full', 'phases: [setup]', 'splice: allow'],
+      'splice: changes nothing',
+    ],
+    ['an unknown preset', ['preset: maven'], 'preset: must be one of npm, pypi, crates, go, debian'],
+    ['a mode of a preset', ['preset: npm', 'mode: full'], 'classes.agent.0.mode: is not a known key'],
+    ['a shared mirror', ['preset: npm', 'host: vault.azure.net'], 'is shared by all customers'],
+    [
+      'a prefix that ends in a slash',
+      ['preset: npm', 'host: a.example.com', 'prefix: /a/'],
+      'without a slash',
+    ],
+    ['a prefix of dots', ['preset: npm', 'host: a.example.com', 'prefix: /..'], 'must be a path'],
+    [
+      'paths in more than one bucket',
+      ['host: storage.googleapis.com', 'ports: [443]', 'mode: read-only', 'paths: ["/*/a"]'],
+      'each path must start with the name of a bucket',
     ],
     [
       'fqdn where nothing is restricted',
@@ -182,6 +206,89 @@ describe('placeholders', () => {
   )
 })
 
+describe('a preset', () => {
+  const expanded = (...lines: string[]) => loadEgressPolicy(withDestination(...lines)).classes.agent
+
+  it('stands for the hosts and paths that its clients read', () => {
+    expect(expanded('preset: pypi').map(({ host, requests }) => [host, requests])).toEqual([
+      ['pypi.org', [{ methods: ['GET', 'HEAD'], paths: ['/simple/**', '/pypi/*/json', '/pypi/*/*/json'] }]],
+      ['files.pythonhosted.org', [{ methods: ['GET', 'HEAD'], paths: ['/packages/**'] }]],
+    ])
+  })
+
+  it.each(['npm', 'pypi', 'crates', 'go', 'debian'])(
+    '%s allows nothing that publishes, and no other key',
+    (name) => {
+      const destinations = expanded(`preset: ${name}`)
+      const writing = destinations.flatMap(({ requests = [] }) =>
+        requests.filter(({ methods }) => methods.some((method) => method !== 'GET' && method !== 'HEAD')),
+      )
+
+      expect(destinations.every((one) => modeOf(one) === 'terminate')).toBe(true)
+      expect(new Set(writing.flatMap(({ paths }) => paths))).toEqual(
+        new Set(
+          name === 'npm' ? ['/-/npm/v1/security/advisories/bulk', '/-/npm/v1/security/audits/quick'] : [],
+        ),
+      )
+    },
+  )
+
+  it.each(['npm', 'pypi', 'crates', 'go', 'debian'])('%s is a valid file when it is written out', (name) => {
+    const { classes } = loadEgressPolicy(withDestination(`preset: ${name}`))
+    const written = JSON.stringify({ ...JSON.parse(HEAD_AS_JSON), classes })
+
+    expect(loadEgressPolicy(written).classes).toEqual(classes)
+  })
+
+  it('can be a mirror below a prefix', () => {
+    const [mirror, ...others] = expanded(
+      'preset: crates',
+      'host: packages.example.com',
+      'prefix: /api/crates',
+    )
+
+    expect(others).toEqual([])
+    expect(mirror?.host).toBe('packages.example.com')
+    expect(mirror?.requests?.flatMap(({ paths }) => paths)).toEqual([
+      ...['/api/crates/**', '/api/crates/crates/**', '/api/crates/api/v1/crates/*/*/download'],
+    ])
+  })
+
+  it('conflicts with another entry for one of its hosts', () => {
+    const twice = withDestination('preset: npm').replace(
+      '  command: []',
+      `    - host: registry.npmjs.org\n      ports: [443]\n      mode: full\n      ${WHY}\n  command: []`,
+    )
+
+    expect(() => loadEgressPolicy(twice)).toThrow(/line 8: .*registry.npmjs.org:443 is named a second time/)
+  })
+})
+
+describe('the proxy', () => {
+  it.each([
+    ['mode: full', 'splice'],
+    ['mode: full\n      phases: [setup]', 'splice'],
+    ['mode: full\n      http: allow', 'splice'],
+    ['mode: read-only', 'terminate'],
+    ['mode: full\n      methods: [GET]', 'terminate'],
+    ['mode: full\n      paths: [/v1/**]', 'terminate'],
+    ['mode: full\n      requests: [{methods: [POST], paths: [/v1/**]}]', 'terminate'],
+    ['mode: read-only\n      splice: allow', 'splice'],
+  ])('with %j does %s', (line, mode) => {
+    expect(modeOf(destination('host: api.example.com', 'ports: [443]', line))).toBe(mode)
+  })
+
+  it('reads requests to hosts of content networks, unless the entry accepts the risk', () => {
+    const plain = destination('host: a1.cloudfront.net', 'ports: [443]', 'mode: full')
+    const accepted = destination(
+      ...['host: a1.cloudfront.net', 'ports: [443]', 'mode: full'],
+      ...['fronting: accepted', 'frontingReason: its client pins the certificate'],
+    )
+
+    expect([plain, accepted].map(modeOf)).toEqual(['terminate', 'splice'])
+  })
+})
+
 describe('a target', () => {
   it('takes whole what says no more than a name and ports', () => {
     const plain = destination('host: api.github.com', 'ports: [443]', 'mode: full')
@@ -192,6 +299,8 @@ describe('a target', () => {
   it.each([
     ['mode: read-only', 'read-only'],
     ['mode: full\n      methods: [POST]', 'methods'],
+    ['mode: full\n      paths: [/v1/**]', 'paths'],
+    ['mode: full\n      requests: [{methods: [POST], paths: [/v1/**]}]', 'paths'],
     ['mode: full\n      phases: [setup]', 'phases'],
     ['mode: full\n      caller: agent-host', 'caller'],
   ])('of names leaves out a destination with %j, unless it sets fqdn: allow', (restriction, lost) => {
@@ -207,25 +316,35 @@ describe('a target', () => {
   it('gets an allowlist with nothing left to default', () => {
     const policy = loadEgressPolicy(
       withDestination(
-        'host: pypi.org',
-        'ports: [443]',
-        'mode: read-only',
-        'phases: [setup]',
-        'splice: allow',
+        ...['host: api.example.com', 'ports: [443]', 'mode: read-only', 'phases: [setup]'],
+        'paths: [/v1/**]',
       ),
     )
 
     expect(allowlist(resolveEgress(policy, {}), 'agent', 'laptop')).toEqual([
-      { host: 'pypi.org', ports: [443], methods: ['GET', 'HEAD'], phases: ['setup'], caller: 'any' },
+      {
+        host: 'api.example.com',
+        ports: [443],
+        methods: ['GET', 'HEAD'],
+        phases: ['setup'],
+        caller: 'any',
+        requests: [{ methods: ['GET', 'HEAD'], paths: ['/v1/**'] }],
+        authority: 'unsigned',
+      },
     ])
   })
 
-  it('of the laptop leaves out a destination whose methods it cannot see, unless it sets splice: allow', () => {
-    const strict = destination('host: pypi.org', 'ports: [443]', 'mode: read-only')
-    const told = destination('host: pypi.org', 'ports: [443]', 'mode: read-only', 'splice: allow')
+  it('of a proxy loses the limits on requests with splice: allow, and no other limit', () => {
+    const strict = destination('host: api.example.com', 'ports: [443]', 'mode: read-only')
+    const told = destination(
+      ...['host: api.example.com', 'ports: [443]', 'mode: read-only', 'paths: [/v1/**]', 'phases: [setup]'],
+      'splice: allow',
+    )
 
-    expect(placementOf(strict, 'laptop')).toEqual({ kind: 'left out', lost: ['read-only'] })
-    expect(placementOf(told, 'laptop')).toEqual({ kind: 'loosened', lost: ['read-only'] })
+    for (const target of ['proxy', 'laptop'] as const) {
+      expect(placementOf(strict, target)).toEqual({ kind: 'whole' })
+      expect(placementOf(told, target)).toEqual({ kind: 'loosened', lost: ['read-only', 'paths'] })
+    }
     expect(placementOf(told, 'fqdn').kind).toBe('left out')
   })
 

@@ -29,6 +29,7 @@ const LISTS = [
   'toEndpoints',
   'toEntities',
   'toCIDRSet',
+  'except',
   'toFQDNs',
   'toPorts',
   'dns',

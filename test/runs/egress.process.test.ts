@@ -11,23 +11,27 @@ import { alice, aRun, dataOf, follow, shell, startService } from './service-rig.
 const HOST = 'registry.agentweaver-test.com'
 
 /** A service whose egress list has one host of this machine. */
-async function aPlace(ceiling: string) {
+async function aPlace(ceiling: string, limits = 'mode: full') {
   const folder = mkdtempSync(join(tmpdir(), 'aw-run-egress-'))
   const authority = createTestAuthority()
-  const server = createServer(authority.serverFor(HOST), (_request, response) =>
-    response.end('from the registry'),
-  )
+  const served: string[] = []
+  const server = createServer(authority.serverFor(HOST), (request, response) => {
+    served.push(`${request.method} ${request.url}`)
+    response.end('from the registry')
+  })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
-  const entry = `{ host: ${HOST}, ports: [${port}], mode: full, addresses: [127.0.0.1], why: a registry of the test }`
+  const entry = `{ host: ${HOST}, ports: [${port}], ${limits}, addresses: [127.0.0.1], why: a registry of the test }`
   const files = {
     'egress.yaml': `apiVersion: agentweaver.io/v1\nkind: EgressPolicy\nname: test\nclasses:\n  agent: [${entry}]\n  command: []\n`,
     'ceiling.yml': ceiling,
+    'roots.pem': authority.certificate,
   }
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
   const started = await startService({
     AGENTWEAVER_EGRESS_FILE: join(folder, 'egress.yaml'),
+    AGENTWEAVER_EGRESS_ROOTS_FILE: join(folder, 'roots.pem'),
     AGENTWEAVER_CEILING_FILE: join(folder, 'ceiling.yml'),
     AGENTWEAVER_LOCAL_WARM: '0',
   })
@@ -42,7 +46,7 @@ async function aPlace(ceiling: string) {
     const { id } = await started.service.startRun(alice, { ...aRun(path, [shell(command)]), policy })
     return { id, events: await follow(started.service, id) }
   }
-  return { ...started, run, url: `https://${HOST}:${port}/` }
+  return { ...started, run, served, url: `https://${HOST}:${port}/` }
 }
 
 it('gives the commands of a run the listed hosts, and shows what was refused', async () => {
@@ -72,6 +76,26 @@ it('gives the commands of a run the listed hosts, and shows what was refused', a
   expect(items.map(({ record }) => JSON.parse(record))).toContainEqual(
     expect.objectContaining({ kind: 'egress.denied', decision: 'deny', tool: 'egress' }),
   )
+})
+
+it('lets commands read from a host that they may not write to, with the certificates of the sandbox', async () => {
+  const { run, url, served } = await aPlace('network_enabled: true\n', 'mode: read-only, paths: [/public/**]')
+
+  const { events } = await run(
+    `curl -sS ${url}public/a; curl -sS -X PUT -d x ${url}public/a; curl -sS ${url}private/a; true`,
+    { network_enabled: true },
+  )
+
+  const [result] = dataOf(events, 'tool.result')
+  expect(served).toEqual(['GET /public/a'])
+  expect(JSON.stringify(result)).toContain('from the registry')
+  expect(JSON.stringify(result)).toContain('the method PUT is not allowed for this host, only GET, HEAD')
+  expect(dataOf(events, 'egress.denied')).toMatchObject([
+    { host: HOST, rule: 'method', method: 'PUT' },
+    { host: HOST, rule: 'path', path: '/private/a' },
+  ])
+  expect(dataOf(events, 'sandbox.warning').map(({ category }) => category)).not.toContain('egress-by-name')
+  expect(events.at(-1)?.event.type).toBe('done')
 })
 
 it('gives no network to a run that does not request it', async () => {

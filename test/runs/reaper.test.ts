@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import type { RunState } from '../../contracts/api.ts'
 import { SCRAPE_INTERVAL } from '../../contracts/pod-monitor.ts'
 import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import type { RunDeps } from '../../runtime/api/runs/deps.ts'
@@ -49,13 +50,24 @@ async function aReaper(list: () => Promise<FoundClaim[]>) {
 
 type Rig = Awaited<ReturnType<typeof aReaper>>
 
-async function aLiveClaim({ store }: Rig, name: string): Promise<void> {
+/** A run with the row of a bound claim. */
+async function aClaimOf({ store }: Rig, name: string, state: RunState = 'running'): Promise<string> {
   const run = aRun({ keyId: 'k1' })
   await store.transaction(async (tx) => {
     await tx.insertRun(run)
     await tx.changeRunState(run.id, { from: 'queued', to: 'running' }, { generation: 1 })
-    await tx.upsertClaim(aClaim(run.id, { namespace: 'ns', name, uid: `uid-${name}`, state: 'bound' }))
+    await tx.upsertClaim(
+      aClaim(run.id, {
+        namespace: 'ns',
+        name,
+        uid: `uid-${name}`,
+        state: 'bound',
+        createdAt: LONG_AGO.toISOString(),
+      }),
+    )
+    if (state !== 'running') await tx.changeRunState(run.id, { from: 'running', to: state })
   })
+  return run.id
 }
 
 const sample = (text: string, name: string) => new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]
@@ -73,7 +85,7 @@ describe('the figures of the reaper', () => {
       found('stuck'),
       found('gone'),
     ])
-    await aLiveClaim(rig, 'alive')
+    await aClaimOf(rig, 'alive')
     const before = await rig.metrics()
 
     await reap(rig.deps, rig.parts)
@@ -118,5 +130,33 @@ describe('the figures of the reaper', () => {
 
   it('stand at zero for several collections before the first deletion can be', () => {
     expect(REAPER.everyMs).toBeGreaterThanOrEqual(3 * 1_000 * Number.parseInt(SCRAPE_INTERVAL, 10))
+  })
+})
+
+describe('the reaper', () => {
+  it.each<[RunState, boolean]>([
+    ['queued', true],
+    ['pending_capacity', true],
+    ['suspended', true],
+    ['running', false],
+    ['starting', false],
+  ])('deletes the claim of a run that is %s: %s', async (state, isDeleted) => {
+    const rig = await aReaper(async () => [found('left')])
+    await aClaimOf(rig, 'left', state)
+
+    await reap(rig.deps, rig.parts)
+
+    expect(rig.removed).toEqual(isDeleted ? ['left'] : [])
+  })
+
+  it('releases the row of a claim that is gone from the cluster, unless its run has it', async () => {
+    const rig = await aReaper(async () => [])
+    await aClaimOf(rig, 'left', 'suspended')
+    await aClaimOf(rig, 'alive')
+
+    await reap(rig.deps, rig.parts)
+
+    expect((await rig.store.listClaims(['bound'])).map(({ name }) => name)).toEqual(['alive'])
+    expect((await rig.store.listClaims(['released'])).map(({ name }) => name)).toEqual(['left'])
   })
 })

@@ -1,39 +1,44 @@
+import type { EgressDestination } from '../../../contracts/egress.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
 import type { RunPhase } from '../../../contracts/policy.ts'
+import { modeOf } from './mode.ts'
+import { methodsOf, requestsOf } from './requests.ts'
 import type { ResolvedEgress } from './resolve.ts'
+import type { Destination } from './schema.ts'
 import { destinationsFor } from './targets.ts'
 
-/** One allowlist entry with all defaults filled in. */
-export interface AllowedDestination {
-  readonly host: string
-  readonly ports: readonly number[]
-  readonly methods: readonly string[] | 'any'
-  readonly phases: readonly RunPhase[]
-  readonly caller: 'any' | 'agent-host'
-  readonly http?: 'allow'
-  readonly addresses?: readonly string[]
-}
-
 const PHASES: readonly RunPhase[] = ['setup', 'work']
+
+/**
+ * Marks a destination whose TLS is terminated. It names no authority, so that a proxy refuses the destination until the
+ * API has named one.
+ */
+const UNSIGNED = 'unsigned'
 
 /**
  * Returns the destinations that a target allows for a class of sandboxes: the egress proxy, or the laptop's command
  * sandbox.
  */
-export function allowlist(
+export const allowlist = (
   egress: ResolvedEgress,
   kind: SandboxKind,
   target: 'proxy' | 'laptop',
-): readonly AllowedDestination[] {
-  return destinationsFor(egress.classes[kind], target).map(
-    ({ host, ports, mode, methods, phases = PHASES, caller, http, addresses }): AllowedDestination => ({
-      host,
-      ports,
-      methods: methods ?? (mode === 'read-only' ? ['GET', 'HEAD'] : 'any'),
-      phases,
-      caller: caller ?? 'any',
-      ...(http && { http }),
-      ...(addresses && { addresses }),
-    }),
-  )
+): EgressDestination[] => destinationsFor(egress.classes[kind], target).map(toAllowed)
+
+function toAllowed(destination: Destination): EgressDestination {
+  const { host, ports, phases = PHASES, caller, http, addresses, upgrade, allow } = destination
+  const requests = requestsOf(destination)
+  return {
+    host,
+    ports: [...ports],
+    methods: methodsOf(destination),
+    phases: [...phases],
+    caller: caller ?? 'any',
+    ...(http && { http }),
+    ...(addresses && { addresses: [...addresses] }),
+    ...(requests && { requests }),
+    ...(modeOf(destination) === 'terminate' && { authority: UNSIGNED }),
+    ...(upgrade && { upgrade }),
+    ...(allow && { allow: [...allow] }),
+  }
 }

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { MAX_NAME_LENGTH, parseHostName } from './host-name.ts'
-import { hasTenantsBelow, isOnTheInternet, sharedName } from './multi-tenant.ts'
+import { hasTenantsBelow, hasTenantsInPaths, isOnTheInternet, sharedName } from './multi-tenant.ts'
 
 /** An entry must have the spelling to which the proxy converts every name. */
 const isSpelledAsName = (name: string) => {
@@ -12,15 +12,22 @@ const isSpelledAsName = (name: string) => {
 const INTERNAL =
   /\.(?:local|localhost|internal|intranet|lan|home|corp|private|arpa|test|example|invalid|onion|svc)$/
 
-/** Returns the reason why a host is not allowed, with a safe spelling, or undefined if it is allowed. */
-export function hostFault(host: string): string | undefined {
+/**
+ * Returns the reason why a host is not allowed, with a safe spelling, or undefined if it is allowed. `paths` are the only
+ * paths that may be requested.
+ */
+export function hostFault(host: string, paths?: readonly string[]): string | undefined {
   const isWildcard = host.startsWith('*')
   if (host === '*') return '"*" matches every name; list the required hosts'
   const name = isWildcard ? host.slice(2) : host
   if (isWildcard && !host.startsWith('*.'))
     return `"${host}" matches parts of a label; write "*." and the name, or list the hosts`
+  if (paths && hasTenantsInPaths(host))
+    return paths.some(isOpenPath) ? `"${host}": each path must start with the name of a bucket` : undefined
   return spellingFault(host, name) ?? ownerFault(host, name, isWildcard)
 }
+
+const isOpenPath = (path: string) => !/^\/[a-z0-9._-]+\//.test(path)
 
 function spellingFault(host: string, name: string): string | undefined {
   if (name.includes('*')) return `"${host}" has more than one "*"; only the whole first label may be one`

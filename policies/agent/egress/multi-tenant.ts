@@ -30,7 +30,8 @@ const MULTI_TENANT: Readonly<Record<string, string>> = {
   'dfs.core.windows.net': 'use the name of your account: <account>.dfs.core.windows.net',
   'queue.core.windows.net': 'use the name of your account: <account>.queue.core.windows.net',
   'table.core.windows.net': 'use the name of your account: <account>.table.core.windows.net',
-  'storage.googleapis.com': 'use the name of your bucket: <bucket>.storage.googleapis.com',
+  'storage.googleapis.com':
+    'use the name of your bucket: <bucket>.storage.googleapis.com, or list paths that start with it',
   'r2.cloudflarestorage.com': 'use the name of your account: <account>.r2.cloudflarestorage.com',
   'ngrok.io': 'a tunnel can lead to any host; remove it',
   'nip.io': 'its names resolve to any address that they contain; remove it',
@@ -51,6 +52,9 @@ export function sharedName(name: string): string | undefined {
     ? `is a public suffix, under which anyone can register a name; use the host: <host>.${name}`
     : `is shared by all customers of its provider; use one tenant's name: <name>.${name}`
 }
+
+/** Whether the first segment of a path names the tenant. An entry that lists paths has then one owner. */
+export const hasTenantsInPaths = (name: string): boolean => name === 'storage.googleapis.com'
 
 /** Returns a domain below this name under which tenants have names, or undefined if the name has none. */
 export function hasTenantsBelow(name: string): string | undefined {

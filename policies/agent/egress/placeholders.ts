@@ -14,3 +14,10 @@ export function placeholderOf(host: string): Placeholder | undefined {
 }
 
 export const isWrittenAsPlaceholder = (host: string): boolean => host.includes('$') || /[{}]/.test(host)
+
+/** Returns the reason why a host with a placeholder is not allowed. */
+export function placeholderFault(host: string): string | undefined {
+  if (placeholderOf(host) !== undefined) return undefined
+  const known = PLACEHOLDERS.map((name) => `\${${name}}`).join(', ')
+  return `"${host}" is no placeholder; there are ${known}, each alone`
+}

@@ -1,103 +1,145 @@
 import * as z from 'zod'
 import type { SandboxKind } from '../../../contracts/names.ts'
 import { RunPhase } from '../../../contracts/policy.ts'
+import { isOnContentNetwork } from './content-networks.ts'
+import { Port, Range, Why } from './fields.ts'
 import { hostFault } from './host.ts'
-import { isWrittenAsPlaceholder, PLACEHOLDERS, placeholderOf } from './placeholders.ts'
-
-const READING = ['GET', 'HEAD'] as const
-export const Method = z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
-
-/**
- * DNS is not an allowed port: names are resolved by the cluster's resolver, which enforces the allowlist. An external
- * resolver would bypass it.
- */
-const LOOKUP_PORTS = [53, 853]
-
-const Host = z.string().superRefine((host, context) => {
-  const fault = isWrittenAsPlaceholder(host) ? placeholderFault(host) : hostFault(host)
-  if (fault !== undefined) context.addIssue({ code: 'custom', message: fault })
-})
-
-function placeholderFault(host: string): string | undefined {
-  if (placeholderOf(host) !== undefined) return undefined
-  const known = PLACEHOLDERS.map((name) => `\${${name}}`).join(', ')
-  return `"${host}" is no placeholder; there are ${known}, each alone`
-}
-
-/** Metadata services and addresses that are no single host are refused when they are dialled. */
-const Range = z.union(
-  [z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()],
-  'must be an address or a range such as 10.1.0.0/16',
-)
-
-const Port = z
-  .int()
-  .min(1)
-  .max(65_535)
-  .refine(
-    (port) => !LOOKUP_PORTS.includes(port),
-    'is a port of resolvers; names are looked up in the cluster',
-  )
+import { modeOf } from './mode.ts'
+import { isWrittenAsPlaceholder, placeholderFault } from './placeholders.ts'
+import { expandPreset, PRESET_NAMES, PresetEntry } from './presets.ts'
+import { limitsRequests, Method, Paths, READING, Requests } from './requests.ts'
 
 /** One destination that sandboxes may connect to, as written in the file. */
 export const Destination = z
   .strictObject({
-    host: Host,
+    host: z.string().max(255),
     ports: z.array(Port).min(1).max(8),
     mode: z.enum(['read-only', 'full']),
     /** @default GET and HEAD if the mode is `read-only`, otherwise all */
     methods: z.array(Method).min(1).optional(),
+    /** @default every path */
+    paths: Paths.optional(),
+    /** Instead of `methods` and `paths`, for different paths by method. */
+    requests: Requests.optional(),
     /** @default every phase */
     phases: z.array(RunPhase).min(1).optional(),
     /** @default any process of the sandbox */
     caller: z.literal('agent-host').optional(),
     fqdn: z.literal('allow').optional(),
-    /** Includes the destination without its limits where the proxy cannot look into TLS. */
+    /** The proxy passes TLS on unread, so it does not enforce the limits on requests inside. */
     splice: z.literal('allow').optional(),
+    /** Passes TLS on unread, although the host shares its addresses with other sites. */
+    fronting: z.literal('accepted').optional(),
+    frontingReason: Why.optional(),
     /** Allows HTTP without TLS. */
     http: z.literal('allow').optional(),
+    upgrade: z.literal('websocket').optional(),
+    /** Spellings of requests that are otherwise refused. */
+    allow: z
+      .array(z.enum(['encoded-slash', 'get-body', 'method-override']))
+      .min(1)
+      .optional(),
     /** Address ranges of a private endpoint. */
     addresses: z.array(Range).min(1).max(16).optional(),
-    why: z.string().min(10).max(200),
+    why: Why,
   })
   .superRefine((destination, context) => {
-    const { mode, methods = [], ports } = destination
-    const writing = methods.filter((method) => !READING.some((reading) => reading === method))
-    if (mode === 'read-only' && writing.length > 0)
-      context.addIssue({ code: 'custom', path: ['methods'], message: `${writing.join(', ')} is not reading` })
-    if (new Set(ports).size !== ports.length)
-      context.addIssue({ code: 'custom', path: ['ports'], message: 'names a port twice' })
-    for (const key of ['fqdn', 'splice'] as const)
-      if (destination[key] === 'allow' && !isRestricted(destination))
-        context.addIssue({
-          code: 'custom',
-          path: [key],
-          message: 'changes nothing: nothing is restricted here',
-        })
+    for (const [key, message] of faultsOf(destination))
+      context.addIssue({ code: 'custom', path: [key], message })
   })
 export type Destination = z.infer<typeof Destination>
 
-/** Whether a destination has restrictions other than its name and ports. */
-export const isRestricted = ({ mode, methods, phases, caller }: Restrictions): boolean =>
-  mode === 'read-only' || methods !== undefined || phases !== undefined || caller !== undefined
+type Fields = z.infer<typeof Destination>
+type Fault = readonly [key: keyof Fields, message: string]
 
-export interface Restrictions {
-  readonly mode: 'read-only' | 'full'
-  readonly methods?: readonly string[] | undefined
-  readonly phases?: readonly string[] | undefined
-  readonly caller?: string | undefined
+function faultsOf(destination: Fields): Fault[] {
+  return CHECKS.map((check) => check(destination)).filter((fault) => fault !== undefined)
 }
 
-const Destinations = z.array(Destination).superRefine((destinations, context) => {
+const isReading = (method: string) => READING.some((reading) => reading === method)
+
+const CHECKS: readonly ((destination: Fields) => Fault | undefined)[] = [
+  ({ host, requests, paths }) => {
+    const fault = isWrittenAsPlaceholder(host)
+      ? placeholderFault(host)
+      : hostFault(host, requests?.flatMap((one) => one.paths) ?? paths)
+    return fault === undefined ? undefined : ['host', fault]
+  },
+  ({ mode, methods = [], requests = [] }) => {
+    const writing = [...methods, ...requests.flatMap((one) => one.methods)].filter((one) => !isReading(one))
+    if (mode !== 'read-only' || writing.length === 0) return undefined
+    return [requests.length > 0 ? 'requests' : 'methods', `${writing.join(', ')} is not reading`]
+  },
+  ({ requests, methods, paths }) =>
+    requests && (methods ?? paths)
+      ? ['requests', 'has methods and paths of its own; remove the other "methods" and "paths"']
+      : undefined,
+  ({ ports }) => (new Set(ports).size === ports.length ? undefined : ['ports', 'names a port twice']),
+  ({ fqdn, ...rest }) =>
+    fqdn === 'allow' && !isRestricted(rest)
+      ? ['fqdn', 'changes nothing: nothing is restricted here']
+      : undefined,
+  (destination) => (destination.splice === 'allow' ? spliceFault(destination) : undefined),
+  (destination) => frontingFault(destination),
+  ({ upgrade, mode, requests }) =>
+    upgrade && (mode === 'read-only' || requests?.every((one) => one.methods.every(isReading)))
+      ? ['upgrade', 'opens a connection on which both sides can write; the entry is for reading only']
+      : undefined,
+  (destination) => {
+    const key = destination.upgrade ? 'upgrade' : destination.allow ? 'allow' : undefined
+    const isUnread = modeOf(destination) === 'splice' && destination.http !== 'allow'
+    return key && isUnread
+      ? [key, 'changes nothing: the proxy passes the TLS of this entry on unread']
+      : undefined
+  },
+]
+
+function spliceFault(destination: Fields): Fault | undefined {
+  if (!limitsRequests(destination)) return ['splice', 'changes nothing: the requests are not limited here']
+  return modeOf(destination) === 'splice'
+    ? undefined
+    : ['splice', `needs "fronting: accepted" too, because ${SHARED}`]
+}
+
+const SHARED = 'the host shares its addresses with other sites of a content network'
+
+function frontingFault(destination: Fields): Fault | undefined {
+  const { host, fronting, frontingReason } = destination
+  if (!fronting)
+    return frontingReason === undefined ? undefined : ['frontingReason', 'belongs to "fronting: accepted"']
+  if (frontingReason === undefined) return ['fronting', `needs a "frontingReason", because ${SHARED}`]
+  if (!isOnContentNetwork(host))
+    return ['fronting', 'changes nothing: the host is not in the list of content networks']
+  return modeOf(destination) === 'terminate'
+    ? ['fronting', 'changes nothing: the proxy reads the requests, because the entry limits them']
+    : undefined
+}
+
+/** Whether a destination has restrictions other than its name and ports. */
+export const isRestricted = (destination: Restrictions): boolean =>
+  limitsRequests(destination) || destination.phases !== undefined || destination.caller !== undefined
+
+export type Restrictions = Pick<Fields, 'mode' | 'methods' | 'paths' | 'requests' | 'phases' | 'caller'>
+
+/** A destination, or a preset that stands for several. */
+const Entry = z
+  .discriminatedUnion('preset', [PresetEntry, Destination.safeExtend({ preset: z.undefined().optional() })], {
+    error: ({ code }) => (code === 'invalid_union' ? `must be one of ${PRESET_NAMES.join(', ')}` : undefined),
+  })
+  .transform(({ preset, ...entry }): Destination[] =>
+    preset === undefined ? [entry as Destination] : expandPreset({ preset, ...entry }),
+  )
+
+const Destinations = z.array(Entry).transform((entries, context): Destination[] => {
   const seen = new Set<string>()
-  for (const [index, { host, ports }] of destinations.entries()) {
-    for (const port of ports) {
-      const key = `${host}:${port}`
-      if (seen.has(key))
-        context.addIssue({ code: 'custom', path: [index, 'host'], message: `${key} is named a second time` })
+  for (const [index, destinations] of entries.entries()) {
+    for (const key of destinations.flatMap(({ host, ports }) => ports.map((port) => `${host}:${port}`))) {
+      const message = `${key} is named a second time`
+      if (seen.has(key)) context.addIssue({ code: 'custom', path: [index, 'host'], message })
       seen.add(key)
     }
   }
+  return entries.flat()
 })
 
 /** `policies/agent/egress.yaml`. */

@@ -4,19 +4,14 @@ import { type Destination, isRestricted, type Restrictions } from './schema.ts'
 export const EGRESS_TARGETS = ['fqdn', 'proxy', 'laptop'] as const
 export type EgressTarget = (typeof EGRESS_TARGETS)[number]
 
-/**
- * Restrictions that each target can enforce. A name in a network policy can only be restricted by port. On a laptop the
- * proxy passes TLS on unread, so it sees no methods.
- */
-const CAN_EXPRESS: Readonly<Record<EgressTarget, readonly (keyof typeof SAID)[]>> = {
-  fqdn: [],
-  proxy: ['read-only', 'methods', 'phases', 'caller'],
-  laptop: ['phases', 'caller'],
-}
+type Restriction = keyof typeof SAID
+
+const OF_CONNECTIONS: readonly Restriction[] = ['phases', 'caller']
 
 const SAID = {
   'read-only': ({ mode }: Restrictions) => mode === 'read-only',
   methods: ({ methods }: Restrictions) => methods !== undefined,
+  paths: ({ paths, requests }: Restrictions) => paths !== undefined || requests !== undefined,
   phases: ({ phases }: Restrictions) => phases !== undefined,
   caller: ({ caller }: Restrictions) => caller !== undefined,
 } as const
@@ -29,16 +24,20 @@ export type Placement =
 
 /** Whether a target allows a destination, and the restrictions that are lost there. */
 export function placementOf(destination: Destination, target: EgressTarget): Placement {
-  const said = isRestricted(destination)
-    ? Object.entries(SAID).filter(([, isSaid]) => isSaid(destination))
-    : []
-  const lost = said.map(([name]) => name).filter((name) => !CAN_EXPRESS[target].some((can) => can === name))
+  const lost = isRestricted(destination) ? lostOf(destination, target) : []
   if (lost.length === 0) return { kind: 'whole' }
-  return { kind: isLoosened(destination, target) ? 'loosened' : 'left out', lost }
+  return { kind: target !== 'fqdn' || destination.fqdn === 'allow' ? 'loosened' : 'left out', lost }
 }
 
-const isLoosened = ({ fqdn, splice }: Destination, target: EgressTarget): boolean =>
-  (target === 'fqdn' ? fqdn : splice) === 'allow'
+/**
+ * A name in a network policy can only be restricted by port. A proxy, on a laptop or in a cluster, enforces everything,
+ * except inside the TLS that it passes on unread.
+ */
+function lostOf(destination: Destination, target: EgressTarget): Restriction[] {
+  const said = (Object.keys(SAID) as Restriction[]).filter((name) => SAID[name](destination))
+  if (target === 'fqdn') return said
+  return destination.splice === 'allow' ? said.filter((name) => !OF_CONNECTIONS.includes(name)) : []
+}
 
 /** The destinations that a target allows. */
 export const destinationsFor = (

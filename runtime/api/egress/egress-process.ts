@@ -10,6 +10,9 @@ import type { Log } from '../../kit/log.ts'
 
 const SERVER = fileURLToPath(new URL('../../egress/server.ts', import.meta.url))
 
+/** The proxy accepts the certificate authorities of this machine too, as programs outside a sandbox do. */
+const FLAGS = ['--disable-warning=ExperimentalWarning', '--use-system-ca'] as const
+
 /** Generous: a busy laptop can take seconds to start a process. */
 const APPLY_TIMEOUT_MS = 30_000
 const EXIT_TIMEOUT_MS = 5_000
@@ -22,6 +25,8 @@ type Report = Exclude<EgressReport, { type: 'applied' }>
 
 export interface EgressProcessOptions {
   readonly log: Log
+  /** PEM file with roots that the proxy accepts in addition to the public ones. */
+  readonly rootsFile?: string | undefined
   readonly onReport: (report: Report) => void
   /** Called when the proxy has ended by itself. It is started again. */
   readonly onLost: () => void
@@ -85,16 +90,20 @@ export class EgressProcess {
   #start(): void {
     clearTimeout(this.#restart)
     if (this.#isClosed) return
-    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', SERVER], {
+    const { log, rootsFile } = this.#options
+    const child = spawn(process.execPath, [...FLAGS, SERVER], {
       stdio: ['pipe', 'pipe', 'pipe'],
       // In its own session, so that Ctrl+C in the terminal does not end it before the sandboxes.
       detached: true,
       // The service's environment is not inherited: it may hold the operator's secrets.
-      env: { PATH: '/usr/bin:/bin', UV_THREADPOOL_SIZE: LOOKUP_THREADS },
+      env: {
+        PATH: '/usr/bin:/bin',
+        UV_THREADPOOL_SIZE: LOOKUP_THREADS,
+        ...(rootsFile !== undefined && { NODE_EXTRA_CA_CERTS: rootsFile }),
+      },
     })
     this.#child = child
     this.#startedAt = performance.now()
-    const { log } = this.#options
     child.on('error', (error) => this.#onGone(child, messageOf(error)))
     child.on('exit', (code, signal) => this.#onGone(child, `it ended with ${signal ?? `exit code ${code}`}`))
     child.stdin.on('error', (error) => log.debug('the egress proxy reads nothing more', { error }))

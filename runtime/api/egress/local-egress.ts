@@ -1,21 +1,23 @@
-import type { EgressDenied, EgressDestination, EgressGeneration } from '../../../contracts/egress.ts'
+import { dirname } from 'node:path'
+import type { EgressDenied, EgressGeneration } from '../../../contracts/egress.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
-import { allowlist } from '../../../policies/agent/egress/allowlist.ts'
-import type { EgressPolicy } from '../../../policies/agent/egress/load.ts'
-import { narrow } from '../../../policies/agent/egress/narrow.ts'
-import { resolveEgress } from '../../../policies/agent/egress/resolve.ts'
-import { placementOf } from '../../../policies/agent/egress/targets.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import type { Log } from '../../kit/log.ts'
 import type { Store } from '../../store/store.ts'
+import { patiently } from '../runs/drive/patient-store.ts'
 import type { Restrictions } from '../runs/restrictions/restrictions.ts'
+import { withAuthorities } from './authorities.ts'
 import { EgressProcess } from './egress-process.ts'
+import type { NetworkRules } from './network-rules.ts'
 import type { ReportWriter } from './report-writer.ts'
+import { type EgressTrust, writeTrustBundle } from './trust.ts'
 
 export interface LocalEgressOptions {
   readonly store: Pick<Store, 'readRun'>
   readonly restrictions: Pick<Restrictions, 'of' | 'onChange'>
-  readonly policy: EgressPolicy
+  readonly rules: NetworkRules
+  /** The authority that sandboxes trust, and what else they trust. */
+  readonly trust: EgressTrust
   readonly writer: ReportWriter
   readonly log: Log
 }
@@ -26,9 +28,14 @@ export interface EgressSandbox {
   readonly generation: number
   readonly kind: SandboxKind
   readonly socketPath: string
+  /** Ends the wait for the store. */
+  readonly signal: AbortSignal
 }
 
 type Opened = { readonly owner: string; readonly generation: EgressGeneration }
+
+/** An authority is replaced when it is 12 hours old, and ends after 24. */
+const RENEWAL_MS = 3_600_000
 
 const UNAVAILABLE: EgressDenied = {
   host: 'all hosts',
@@ -46,46 +53,40 @@ export class LocalEgress {
   readonly #open = new Map<string, Opened>()
   readonly #unfollow: () => void
   readonly #closing = new Map<string, Promise<void>>()
-  readonly #destinations: Readonly<Record<SandboxKind, readonly EgressDestination[]>>
-  /** Hosts that are reached without the limits of their entry, by class. */
-  readonly #loosened: Readonly<Record<SandboxKind, readonly string[]>>
+  readonly #renewal: NodeJS.Timeout
   #revision = 0
 
   constructor(options: LocalEgressOptions) {
-    const { writer, log, policy } = options
+    const { writer, log, trust } = options
     this.#options = options
     this.#unfollow = options.restrictions.onChange(() => this.#onRestricted())
     this.#process = new EgressProcess({
       log,
+      rootsFile: trust.rootsFile,
       onReport: ({ runId, ...report }) => writer.write(runId, report),
       onLost: () => this.#tellLost(),
     })
-    // A laptop has no names for the placeholders.
-    const egress = resolveEgress(policy, {})
-    const ofClass = (kind: SandboxKind) =>
-      allowlist(egress, kind, 'laptop').filter(isForCommands).map(toDestination)
-    this.#destinations = { agent: ofClass('agent'), command: ofClass('command') }
-    const loosened = (kind: SandboxKind) =>
-      egress.classes[kind]
-        .filter((one) => one.caller === undefined && placementOf(one, 'laptop').kind === 'loosened')
-        .map(({ host }) => host)
-    this.#loosened = { agent: loosened('agent'), command: loosened('command') }
+    this.#renewal = setInterval(() => void this.#renew(), RENEWAL_MS)
+    this.#renewal.unref()
   }
 
   /** Opens the network of a sandbox if the settings of its run allow it. Returns the hosts whose limits the proxy cannot enforce. */
-  async open({ runId, generation, kind, socketPath }: EgressSandbox): Promise<readonly string[]> {
-    const run = await this.#options.store.readRun(runId)
-    if (!run?.settings.network_enabled) return []
-    const narrowed = narrow(this.#destinations[kind], run.settings.egress_hosts)
-    const destinations = [...narrowed.destinations]
-    const withheld = [...narrowed.withheld]
-    const { owner } = run
+  async open({ runId, generation, kind, socketPath, signal }: EgressSandbox): Promise<readonly string[]> {
+    const { store, rules, trust } = this.#options
+    const log = this.#options.log.child({ runId })
+    const run = await patiently(() => store.readRun(runId), { signal, log })
+    const destinations = run && rules.destinationsOf(run, kind)
+    if (!destinations) return []
+    const withheld = [...rules.withheldFrom(run, kind)]
     const opened = { runId, generation, phase: 'work', socketPath, destinations, withheld } as const
-    this.#open.set(keyOf(runId, generation), { owner, generation: opened })
+    this.#open.set(keyOf(runId, generation), { owner: run.owner, generation: opened })
     // A sandbox without a proxy has no network. Its commands print the reason.
-    await bestEffort(this.#options.log, 'open the network of a sandbox', () => this.#apply())
-    // A wildcard of the list may have been narrowed to names below it.
-    return this.#loosened[kind].filter((host) => !withheld.includes(host))
+    await bestEffort(log, 'open the network of a sandbox', async () => {
+      if (destinations.some(({ authority }) => authority !== undefined))
+        await writeTrustBundle(dirname(socketPath), trust)
+      await this.#apply()
+    })
+    return rules.loosenedFor(kind).filter((host) => !withheld.includes(host))
   }
 
   /** Closes all connections of a sandbox, and stores what the proxy has reported about it. */
@@ -105,6 +106,7 @@ export class LocalEgress {
 
   stop(): Promise<void> {
     this.#unfollow()
+    clearInterval(this.#renewal)
     return this.#process.close()
   }
 
@@ -114,14 +116,20 @@ export class LocalEgress {
     void bestEffort(log, 'restrict the network of sandboxes', () => this.#apply())
   }
 
-  #apply(): Promise<void> {
-    const { restrictions } = this.#options
+  async #apply(): Promise<void> {
+    const { restrictions, trust } = this.#options
     this.#revision += 1
     const generations = [...this.#open.values()].map(({ owner, generation }) => ({
       ...generation,
       restriction: restrictions.of({ id: generation.runId, owner }).network,
     }))
-    return this.#process.apply({ revision: this.#revision, generations })
+    const state = { revision: this.#revision, generations }
+    await this.#process.apply(withAuthorities(state, trust.authorities))
+  }
+
+  async #renew(): Promise<void> {
+    if (this.#open.size === 0) return
+    await bestEffort(this.#options.log, 'renew the authorities of the egress proxy', () => this.#apply())
   }
 
   #tellLost(): void {
@@ -132,19 +140,3 @@ export class LocalEgress {
 }
 
 const keyOf = (runId: string, generation: number) => `${runId} ${generation}`
-
-const isForCommands = ({ caller }: { caller: string }) => caller === 'any'
-
-const toDestination = ({
-  ports,
-  phases,
-  addresses,
-  methods,
-  ...rest
-}: ReturnType<typeof allowlist>[number]): EgressDestination => ({
-  ...rest,
-  ports: [...ports],
-  phases: [...phases],
-  methods: methods === 'any' ? 'any' : [...methods],
-  ...(addresses && { addresses: [...addresses] }),
-})

@@ -56,7 +56,8 @@ export class ReportWriter {
     const { redact } = this.#options
     if (type === 'denied') {
       const words = { host: redact(data.host), reason: redact(data.reason), remedy: redact(data.remedy) }
-      return { type: 'egress.denied', data: { ...data, ...words } }
+      const path = data.path === undefined ? {} : { path: redact(data.path) }
+      return { type: 'egress.denied', data: { ...data, ...words, ...path } }
     }
     const hosts = data.hosts.map((one) => ({ ...one, host: redact(one.host) }))
     return { type: 'egress.summary', data: { ...data, hosts } }

@@ -19,14 +19,15 @@ export function withEgress(provider: SandboxProvider, egress: LocalEgress): Sand
 
 async function connected(
   sandbox: BoundSandbox,
-  { runId, generation, kind }: ClaimRequest,
+  { runId, generation, kind, signal }: ClaimRequest,
   egress: LocalEgress,
 ): Promise<BoundSandbox> {
   const socketPath = sandbox.egressSocket
   if (socketPath === undefined || !sandbox.isolation.enforcesEgress) return sandbox
   const close = () => egress.close({ runId, generation })
   void sandbox.lost.then(close)
-  const hosts = await egress.open({ runId, generation, kind, socketPath }).catch(async (error: unknown) => {
+  const opening = egress.open({ runId, generation, kind, socketPath, signal })
+  const hosts = await opening.catch(async (error: unknown) => {
     await sandbox.release('its way to the network could not be opened')
     throw error
   })
@@ -49,7 +50,7 @@ const loosened = (hosts: readonly string[], { isolation }: BoundSandbox): Sandbo
     : [
         {
           category: 'egress-by-name',
-          message: `the egress proxy does not look into TLS, so commands can also send data to hosts that are meant for reading: ${hosts.join(', ')}`,
+          message: `the egress proxy passes TLS to these hosts on unread and does not enforce the methods and paths of their entries, because the entries have "splice: allow": ${hosts.join(', ')}`,
           backend: isolation.backend,
         },
       ]

@@ -78,6 +78,6 @@ export type RunDeps = {
   readonly log: Log
   /** A command started this service for one run: it drives only runs that it started, and they end with it. */
   readonly isTemporary?: boolean
-  /** The name of this process as the driver of runs. */
-  readonly holder: { readonly id: string }
+  /** The name of this process as the driver of runs. It begins to drive none while the lease of its name is lost. */
+  readonly holder: { readonly id: string; readonly isLost?: boolean }
 }

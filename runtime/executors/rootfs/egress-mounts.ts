@@ -2,30 +2,34 @@ import { realpathSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EGRESS_RELAY_PORT, EGRESS_SOCKET } from '../../../contracts/egress.ts'
+import { gitEnvironment, javaOptions, MAVEN_ARGUMENTS } from '../../../policies/agent/egress/trust-table.ts'
 import { bindReadOnly, type Mount } from './mounts.ts'
 import { relayProgram } from './relay-program.ts'
+import { type Trust, trustReader } from './trust.ts'
 
 /** Where a command with network access sees the relay, the Node that runs it, and the folder of the proxy's socket. */
 const FOLDER = '/agentweaver'
 const NODE = `${FOLDER}/node`
 const SOCKETS = `${FOLDER}/${EGRESS_SOCKET.folder}`
 
-/** How a command reaches the network. */
-export interface EgressAccess {
+/** Where commands see the certificates that Java trusts. */
+const JAVA_TRUST_STORE = `${FOLDER}/java-trust-store.jks`
+
+type Environment = Readonly<Record<string, string>>
+
+/** How the commands of an executor reach the network. */
+export interface Egress {
   readonly mounts: readonly Mount[]
   /** The program of the relay and its arguments, as the sandbox sees them. */
   readonly relay: readonly string[]
-  readonly environment: Readonly<Record<string, string>>
+  readonly trust: () => Trust | undefined
 }
 
 /**
  * Prepares how commands in the new root reach the egress proxy. The folder is mounted, not the socket, so that commands
  * also reach a proxy that was started again. Undefined if the service has no proxy for this sandbox.
  */
-export async function prepareEgress(
-  root: string,
-  folder: string | undefined,
-): Promise<EgressAccess | undefined> {
+export async function prepareEgress(root: string, folder: string | undefined): Promise<Egress | undefined> {
   if (folder === undefined) return undefined
   const { text, extension } = relayProgram()
   const program = `${FOLDER}/relay${extension}`
@@ -33,20 +37,48 @@ export async function prepareEgress(
   await writeFile(join(root, program), text)
   // The mount point.
   await writeFile(join(root, NODE), '')
+  const real = realpathSync(folder)
   return {
-    mounts: [bindReadOnly(realpathSync(process.execPath), NODE), bindReadOnly(realpathSync(folder), SOCKETS)],
+    mounts: [bindReadOnly(realpathSync(process.execPath), NODE), bindReadOnly(real, SOCKETS)],
     relay: [NODE, ...QUIET_NODE, program, join(SOCKETS, EGRESS_SOCKET.name), String(EGRESS_RELAY_PORT)],
-    environment: PROXY_ENVIRONMENT,
+    trust: trustReader({ root, folder: real, shownFolder: SOCKETS, javaTrustStore: JAVA_TRUST_STORE }),
   }
 }
 
-const NO_NETWORK: EgressAccess = { mounts: [], relay: [], environment: {} }
+/** The access of one command to the network. */
+export interface EgressAccess {
+  readonly mounts: readonly Mount[]
+  readonly relay: readonly string[]
+  readonly environment: Environment
+}
 
-/** The access of one command. Undefined if it asks for network access and there is no proxy. */
-export const accessOf = (
+/**
+ * The access of one command, and its complete environment. Undefined if it asks for network access and there is no
+ * proxy.
+ */
+export function accessOf(
   { network }: { readonly network: boolean },
-  egress: EgressAccess | undefined,
-): EgressAccess | undefined => (network ? egress : NO_NETWORK)
+  egress: Egress | undefined,
+  environment: Environment,
+): EgressAccess | undefined {
+  if (!network) return { mounts: [], relay: [], environment }
+  if (!egress) return undefined
+  const trust = egress.trust()
+  return {
+    mounts: [...egress.mounts, ...(trust?.mounts ?? [])],
+    relay: egress.relay,
+    environment: { ...environment, ...networkEnvironment(environment, trust) },
+  }
+}
+
+/** The variables that programs read to find the proxy and the certificates that they trust. */
+const networkEnvironment = (environment: Environment, trust: Trust | undefined): Environment => ({
+  ...PROXY_ENVIRONMENT,
+  ...gitEnvironment(Number(environment['GIT_CONFIG_COUNT'] ?? 0)),
+  JAVA_TOOL_OPTIONS: javaOptions(EGRESS_RELAY_PORT, trust?.javaTrustStore),
+  MAVEN_ARGS: MAVEN_ARGUMENTS,
+  ...trust?.variables,
+})
 
 /** The relay holds little data, and needs no threads. */
 const QUIET_NODE = ['--disable-warning=ExperimentalWarning', '--max-old-space-size=64', '--v8-pool-size=0']
@@ -54,8 +86,8 @@ const QUIET_NODE = ['--disable-warning=ExperimentalWarning', '--max-old-space-si
 const PROXY = `http://127.0.0.1:${EGRESS_RELAY_PORT}`
 const OWN_HOSTS = 'localhost,127.0.0.1,::1'
 
-/** The variables that programs read to find the proxy. Many programs read only one of the two spellings. */
-const PROXY_ENVIRONMENT: Readonly<Record<string, string>> = {
+/** Many programs read only one of the two spellings. */
+const PROXY_ENVIRONMENT: Environment = {
   HTTP_PROXY: PROXY,
   HTTPS_PROXY: PROXY,
   ALL_PROXY: PROXY,

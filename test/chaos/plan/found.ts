@@ -16,4 +16,8 @@ export const FOUND: readonly RoundRequest[] = [
   { backend: 'two-replicas', seed: 4005, runs: 10 },
   // The sandbox is killed after the last turn has ended and before the run has.
   { backend: 'two-replicas', seed: 3, runs: 10 },
+  // The database refuses the read with which a local sandbox gets its network.
+  { backend: 'postgres', seed: 20_007, runs: 10 },
+  // A process is killed between the deletion of a claim and the release of its row.
+  { backend: 'two-replicas', seed: 20_005, runs: 10 },
 ]

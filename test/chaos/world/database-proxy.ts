@@ -92,8 +92,12 @@ export async function startDatabaseProxy(url: string) {
     slowDown: (ms: number) => {
       delayMs = ms
     },
+    /** The return value takes the fault back, unless it has struck. */
     strikeAtCommit: (next: CommitFault) => {
       fault = next
+      return () => {
+        if (fault === next) fault = undefined
+      }
     },
     /** Ends every fault. Silent connections stay silent, as in a failover. */
     async heal(): Promise<void> {

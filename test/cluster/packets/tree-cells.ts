@@ -67,6 +67,8 @@ const REBOUND: Readonly<Record<string, string>> = {
   'api.business.githubcopilot.com': '10.200.0.10',
   'api.enterprise.githubcopilot.com': '100.64.0.10',
 }
+/** The addresses of all other names. */
+const NAMED = '203.0.113.'
 const STRANGE_NAMES = ['example.com', 'api.github.com.example.net', 'raw.githubusercontent.com']
 
 const listening = { tcp: TCP_PORTS, udp: UDP_PORTS }
@@ -124,7 +126,7 @@ function podOf({ cast, environment }: CommittedTree, { id, end }: Endpoint) {
 
 function addresses(trees: readonly CommittedTree[]): Map<string, string> {
   const names = [...new Set([...trees.flatMap(namesIn), ...STRANGE_NAMES])].sort()
-  const own = names.map((name, index) => [name, `203.0.113.${index + 1}`] as const)
+  const own = names.map((name, index) => [name, `${NAMED}${index + 1}`] as const)
   const databases = trees.map((tree) => [tree.environment.infra.database.host, databaseOf(tree)] as const)
   return new Map([...own, ...databases, ...Object.entries(REBOUND)])
 }
@@ -171,7 +173,7 @@ export function treeCells(
       const source = { from, prober: proberOf(tree, from), end: endOf(stage, tree, from) }
       return [
         ...pairCells(stage, tree, source),
-        ...(isOurs(from.id) ? addressCells(source) : []),
+        ...(isOurs(from.id) ? addressCells(tree, source) : []),
         ...(isSandbox(from.id) ? [serviceCell(source)] : []),
         ...(isOurs(from.id) ? nameCells(tree, source, addresses(trees)) : []),
       ]
@@ -211,14 +213,17 @@ function pairCells(stage: Stage, tree: CommittedTree, { from, prober, end }: Sou
     })
 }
 
-function addressCells({ from, prober, end }: Source): TreeQuestion[] {
+function addressCells(tree: CommittedTree, { from, prober, end }: Source): TreeQuestion[] {
+  const toInternet = expectedPorts(openings(tree.environment, tree.egress), from.id, 'internet')
   return [...FORBIDDEN, INTERNET].flatMap((ip) =>
     ADDRESS_PORTS.flatMap((port) =>
       (['TCP', 'UDP'] as const).map((protocol): TreeQuestion => {
         const probe: Probe = { from: end, to: { kind: 'address', ip }, protocol, port }
         const cell = { protocol, host: ip, port }
         const target = ip === INTERNET ? 'the internet' : 'a forbidden address'
-        return { from: from.id, title: `${from.title} → ${target}`, prober, probe, cell, isMeant: false }
+        const isMeant =
+          ip === INTERNET && hasPorts(intersect(toInternet, portSet({ [protocol]: [[port, port]] })))
+        return { from: from.id, title: `${from.title} → ${target}`, prober, probe, cell, isMeant }
       }),
     ),
   )
@@ -239,10 +244,13 @@ function nameCells(
   known: ReadonlyMap<string, string>,
 ): TreeQuestion[] {
   const listed = expectedNames(tree.environment, tree.egress, from.id)
+  // The policies let the proxy look up and reach any name of the internet. The proxy itself judges names.
+  const isAnyName = tree.environment.egress.mode === 'proxy' && from.id === 'proxy'
   return [...known].flatMap(([name, ip]) =>
     [80, 443].map((port): TreeQuestion => {
       const probe: Probe = { from: end, to: { kind: 'name', name, ip }, protocol: 'TCP', port }
-      const isMeant = (listed.get(name)?.includes(port) ?? false) && !(name in REBOUND)
+      const isListed = isAnyName ? ip.startsWith(NAMED) : listed.get(name)?.includes(port)
+      const isMeant = (isListed ?? false) && !(name in REBOUND)
       const cell: Cell = { protocol: 'TCP', host: name, port }
       return { from: from.id, title: `${from.title} → ${name}`, prober, probe, cell, isMeant }
     }),

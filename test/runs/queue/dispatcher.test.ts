@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { RunDeps } from '../../../runtime/api/runs/deps.ts'
 import type { ActiveRuns } from '../../../runtime/api/runs/drive/active-runs.ts'
@@ -14,7 +15,10 @@ import { until } from '../../helpers/until.ts'
 import { givenRun } from '../../store/rows.ts'
 
 /** A dispatcher whose launches take as long as the test decides. */
-async function aDispatcher(wrap: (store: Store) => Store = (store) => store) {
+async function aDispatcher(
+  wrap: (store: Store) => Store = (store) => store,
+  holder: { readonly id: string; isLost?: boolean } = { id: 'me' },
+) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-dispatch-'))
   const store = await openStore({ kind: 'sqlite', file: join(folder, 'store.db') }, { log: silentLog })
   const launched = new Map<string, () => void>()
@@ -32,7 +36,7 @@ async function aDispatcher(wrap: (store: Store) => Store = (store) => store) {
     keys: { keyId: 'k' },
     clock: () => new Date(),
     limits: { maxRuns: 10, maxRunsPerOwner: 10, maxLaunches: 2 },
-    holder: { id: 'me' },
+    holder,
     restrictions: noRestrictions(),
     log: silentLog,
   } as unknown as RunDeps
@@ -78,6 +82,22 @@ describe('the dispatcher', () => {
       dispatcher.wake()
       return launched.has(id)
     })
+  })
+
+  it('starts nothing while the name of its process has no lease', async () => {
+    const holder = { id: 'me', isLost: true }
+    const { store, dispatcher, launched } = await aDispatcher(undefined, holder)
+    const id = await givenRun(store)
+
+    dispatcher.wake()
+    await nextTurn()
+    dispatcher.wake()
+    await until('it has looked', async () => (await store.countRuns({ states: ['queued'] })) === 1)
+    expect(launched.size).toBe(0)
+    holder.isLost = false
+    dispatcher.wake()
+
+    await until('the run is launched', () => launched.has(id))
   })
 
   it('starts nothing after it is closed', async () => {

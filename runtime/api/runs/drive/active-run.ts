@@ -33,7 +33,7 @@ import { repeatRequests } from './repeat-requests.ts'
 import { endingAfterLoss, requeueLost } from './requeue.ts'
 import { RestrictedRun } from './restricted-run.ts'
 import { followOthers, hearOthers } from './shared-run.ts'
-import { suspend, works } from './suspend.ts'
+import { logUnsuspended, suspend, works } from './suspend.ts'
 import { TurnCheckpoints } from './turn-checkpoints.ts'
 import { endingAfterTurn, endingWhenIdle } from './turn-ending.ts'
 import { TurnLoop } from './turn-loop.ts'
@@ -136,7 +136,7 @@ export class ActiveRun {
   }
 
   #trySuspend(): void {
-    this.suspend().catch((error) => this.#log.warn('the run was not suspended', { error }))
+    this.suspend().catch((error) => logUnsuspended(this.#log, error))
   }
 
   async #expire(requestId: string): Promise<void> {

@@ -1,6 +1,7 @@
 import type { CallDecision } from '../../../../contracts/decisions.ts'
 import type { AgentHostClient } from '../../../agent-host-client/client.ts'
 import { SandboxError } from '../../../kit/errors.ts'
+import type { Log } from '../../../kit/log.ts'
 import type { RunRow, Transaction } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import { whileHeld } from '../held-run.ts'
@@ -73,4 +74,14 @@ const isFinal = (decision: CallDecision | undefined) =>
 /** A driver that finds a suspension that its predecessor did not finish keeps the sandbox. */
 export async function giveUpSuspension(tx: Transaction, current: RunRow): Promise<void> {
   if (current.state === 'suspending') await transition(tx, current, { event: { kind: 'suspension_failed' } })
+}
+
+/**
+ * Logs that a run that waits was not suspended. It is no defect if the run went on in the meantime, for example because
+ * another process stored a decision.
+ */
+export function logUnsuspended(log: Log, error: unknown): void {
+  if (error instanceof SandboxError && error.code === 'conflict')
+    log.info('the run was not suspended, because it goes on', { reason: error.message })
+  else log.warn('the run was not suspended', { error })
 }

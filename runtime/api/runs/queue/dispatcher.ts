@@ -61,7 +61,7 @@ export class Dispatcher {
   async #dispatch(): Promise<void> {
     this.#isAsked = false
     try {
-      if (this.#isUnsure) await this.#driveUnanswered()
+      if (this.#isUnsure && !this.#deps.holder.isLost) await this.#driveUnanswered()
       while (!this.#isClosed && (await this.#startNext()));
     } catch (error) {
       this.#isUnsure = true
@@ -72,7 +72,7 @@ export class Dispatcher {
   }
 
   async #startNext(): Promise<boolean> {
-    if (this.#launching >= this.#deps.limits.maxLaunches) return false
+    if (this.#deps.holder.isLost || this.#launching >= this.#deps.limits.maxLaunches) return false
     const open = this.#lanes.map((lane) => ({ lane, hasRoom: this.#roomsOf(lane).length > 0 }))
     const picked = await pickNext(this.#deps, open)
     if (!picked) return false

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { delay } from '../../../kit/deadline.ts'
+import { messageOf } from '../../../kit/errors.ts'
 import type { Log } from '../../../kit/log.ts'
 import { HOLDER_LEASE, type Store } from '../../../store/store.ts'
 
@@ -17,11 +18,17 @@ export type HolderOptions = {
  */
 export class Holder {
   #id = randomUUID()
+  #isLost = false
   readonly #stop = new AbortController()
   #keeping: Promise<void> = Promise.resolve()
 
   get id(): string {
     return this.#id
+  }
+
+  /** The name has no lease. Whatever this process begins to drive under it, other processes take over at once. */
+  get isLost(): boolean {
+    return this.#isLost
   }
 
   /** Takes the lease and keeps it until `release`. */
@@ -48,15 +55,21 @@ export class Holder {
       const now = performance.now()
       // A process that stood still finds its lease gone, though it could still be taken again.
       if (now - heldSince >= ttlMs) {
-        log.error('this process could not keep its lease; its runs are left to others')
-        onLost()
+        if (!this.#isLost) {
+          log.error('this process could not keep its lease; its runs are left to others')
+          this.#isLost = true
+          onLost()
+        }
+        // A lease that was granted without an answer may have expired, so each attempt has its own name.
         this.#id = randomUUID()
       }
       const isHeld = await store.acquireLease(this.#lease, this.#id, ttlMs).catch((error: unknown) => {
-        log.warn('the lease of this process could not be renewed', { error })
+        log.warn('the lease of this process could not be renewed', { error: messageOf(error) })
         return false
       })
-      if (isHeld) heldSince = now
+      if (!isHeld) continue
+      heldSince = now
+      this.#isLost = false
     }
   }
 }

@@ -1,8 +1,8 @@
 import { bestEffort } from '../../../kit/best-effort.ts'
-
 import { messageOf } from '../../../kit/errors.ts'
 import type { DeploymentClaims, FoundClaim } from '../../../sandboxes/provider.ts'
-import type { ClaimRow } from '../../../store/store.ts'
+import { QUEUED_STATES } from '../../../store/queue.ts'
+import type { ClaimRow, RunRow } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import type { RunDeps } from '../deps.ts'
 import { repeat } from '../repeat.ts'
@@ -62,10 +62,11 @@ export async function reap(deps: RunDeps, parts: Parts): Promise<FoundClaim[]> {
   const startedAt = clock()
   const oldest = startedAt.getTime() - timing.graceMs
   // The cluster first: a claim whose row comes later is young.
-  const found = (await claims.list()).filter(({ createdAt }) => createdAt.getTime() < oldest)
+  const present = await claims.list()
   figures.lookedAt = startedAt
-  if (found.length === 0) return []
+  const found = present.filter(({ createdAt }) => createdAt.getTime() < oldest)
   const rows = new Map((await store.listClaims(['requested', 'bound'])).map((row) => [keyOf(row), row]))
+  await releaseRows(deps, rows, { present, oldest })
   const reaped: FoundClaim[] = []
   const reapOne = async (claim: FoundClaim) => {
     const row = rows.get(keyOf(claim))
@@ -92,11 +93,36 @@ export async function reap(deps: RunDeps, parts: Parts): Promise<FoundClaim[]> {
 async function reasonFor({ store }: RunDeps, claim: FoundClaim, row: ClaimRow | undefined) {
   if (!row) return 'nothing is known that is not given back'
   if (row.uid !== undefined && row.uid !== claim.uid) return 'the row has another UID'
-  const run = await store.readRun(row.runId)
+  return whyUnneeded(row, await store.readRun(row.runId))
+}
+
+/** A run gives its sandbox back after it was stored without one. A process that dies in between leaves the claim. */
+function whyUnneeded({ generation }: ClaimRow, run: RunRow | undefined): string | undefined {
   if (!run) return 'the run is not known'
   if (run.endedAt !== undefined) return `the run ${run.id} has ended`
   if (run.state === 'suspended') return `the run ${run.id} is suspended`
-  return row.generation < run.generation ? `the run ${run.id} has a newer one` : undefined
+  if (QUEUED.has(run.state)) return `the run ${run.id} waits in the queue`
+  return generation < run.generation ? `the run ${run.id} has a newer one` : undefined
+}
+
+const QUEUED: ReadonlySet<RunRow['state']> = new Set(QUEUED_STATES)
+
+type Seen = { readonly present: readonly FoundClaim[]; readonly oldest: number }
+
+/** Rows whose claim is gone from the cluster already: a process deleted it, and died before it could store that. */
+async function releaseRows(
+  { store, log }: RunDeps,
+  rows: ReadonlyMap<string, ClaimRow>,
+  { present, oldest }: Seen,
+): Promise<void> {
+  const there = new Set(present.map(keyOf))
+  const gone = [...rows].filter(([key, row]) => !there.has(key) && Date.parse(row.createdAt) < oldest)
+  for (const [key, row] of gone.slice(0, BATCH)) {
+    await bestEffort(log, `release the row of the claim ${key}`, async () => {
+      if (whyUnneeded(row, await store.readRun(row.runId)) === undefined) return
+      await store.transaction((tx) => tx.changeClaim(row, { state: 'released' }))
+    })
+  }
 }
 
 type Reaped = { readonly claim: FoundClaim; readonly row: ClaimRow | undefined; readonly why: string }

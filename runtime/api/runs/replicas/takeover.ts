@@ -1,6 +1,5 @@
 import { bestEffort } from '../../../kit/best-effort.ts'
 import { messageOf } from '../../../kit/errors.ts'
-import type { Log } from '../../../kit/log.ts'
 import { present } from '../../../kit/present.ts'
 import type { Held, RunRow, Store } from '../../../store/store.ts'
 import type { Uploads } from '../admit/uploads.ts'
@@ -35,13 +34,10 @@ export function watchAbandonedRuns(
 }
 
 export async function takeOverRuns(
-  {
-    store,
-    holder,
-    log,
-  }: { readonly store: Store; readonly holder: { readonly id: string }; readonly log: Log },
+  { store, holder, log }: Pick<RunDeps, 'store' | 'holder' | 'log'>,
   active: { launch(run: RunRow): unknown },
 ): Promise<void> {
+  if (holder.isLost) return
   for (const { id, holder: former } of await store.listAbandonedRuns(DRIVEN, BATCH)) {
     // A run that cannot be taken over, for example because its row is damaged, must not prevent the takeover of the others.
     await bestEffort(log, `take over the run ${id}`, async () => {

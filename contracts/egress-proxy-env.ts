@@ -1,0 +1,26 @@
+import * as z from 'zod'
+import { EGRESS_HEALTH_PORT, EGRESS_PROXY_PORT } from './ports.ts'
+
+/** Projected token with which a replica of the egress proxy proves its identity to the API. No other service accepts it. */
+export const EGRESS_CONTROL_TOKEN = {
+  audience: 'agentweaver-control',
+  mountPath: '/var/run/secrets/agentweaver/control',
+  file: 'token',
+  /** The shortest life that Kubernetes allows. The kubelet renews the token after 80 % of it. */
+  lifetimeSeconds: 600,
+} as const
+
+const Port = (preset: number) => z.coerce.number().int().min(1).max(65_535).default(preset)
+
+/** Environment of the egress proxy in a cluster. An unknown `AGENTWEAVER_EGRESS_*` key or a malformed value stops it. */
+export const EgressProxyEnv = z.strictObject({
+  /** The API's Service for replicas of the proxy, such as `http://agentweaver-egress-control.agentweaver.svc:8082`. */
+  AGENTWEAVER_EGRESS_CONTROL_URL: z.url({ protocol: /^https?$/ }),
+  /** The token of the replica's service account. The kubelet replaces the file. */
+  AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE: z.string().startsWith('/'),
+  AGENTWEAVER_EGRESS_PORT: Port(EGRESS_PROXY_PORT),
+  AGENTWEAVER_EGRESS_HEALTH_PORT: Port(EGRESS_HEALTH_PORT),
+  AGENTWEAVER_EGRESS_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
+})
+export type EgressProxyEnv = z.infer<typeof EgressProxyEnv>
+export const EGRESS_PROXY_ENV_PREFIX = 'AGENTWEAVER_EGRESS_'

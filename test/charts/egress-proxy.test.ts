@@ -1,0 +1,147 @@
+import { describe, expect, it } from 'vitest'
+import { checkTree } from '../../charts-src/checks/check-tree.ts'
+import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
+import type { Environment } from '../../charts-src/environment/schema.ts'
+import { parseQuantity } from '../../contracts/quantity.ts'
+import { aTree, type EnvironmentName, environmentText, objectIn, PROXY_SIZE } from './fixture.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: objects as they are rendered
+type Fields = any
+
+function inModeProxy(name: EnvironmentName, size: object = PROXY_SIZE): Environment {
+  const value = JSON.parse(environmentText(name))
+  value.egress = {
+    mode: 'proxy',
+    proxyAddress: value.infra.network.serviceCidrs[0].replace('.0.0/16', '.0.20'),
+  }
+  value.sizes.egressProxy = size
+  const loaded = loadEnvironment(name, JSON.stringify(value))
+  if (!loaded.ok) throw new Error(loaded.mistakes.join('\n'))
+  return loaded.environment
+}
+
+const ofProxy = (environment: Environment, kind: string, name = 'agentweaver-egress-proxy'): Fields =>
+  objectIn(aTree(environment), kind, name)
+const podOf = (environment: Environment): Fields => ofProxy(environment, 'Deployment')['spec'].template.spec
+
+describe.each(['dev', 'local', 'prod', 'pr-example'] as const)('%s in mode proxy', (name) => {
+  it('passes every check of a tree', () => {
+    expect(checkTree(aTree(inModeProxy(name)))).toEqual([])
+  })
+})
+
+describe('a pod of the egress proxy', () => {
+  it('runs without rights: no root, no capability, no writable root, no token of the Kubernetes API', () => {
+    const pod = podOf(inModeProxy('prod'))
+    const [container, ...others] = pod.containers
+
+    expect(others).toEqual([])
+    expect(pod).toMatchObject({
+      automountServiceAccountToken: false,
+      hostNetwork: false,
+      securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+    })
+    expect(container.securityContext).toMatchObject({
+      readOnlyRootFilesystem: true,
+      allowPrivilegeEscalation: false,
+      privileged: false,
+      capabilities: { drop: ['ALL'] },
+    })
+  })
+
+  it('has one token, which only the API accepts', () => {
+    const { volumes, containers } = podOf(inModeProxy('prod'))
+    const tokens = volumes.flatMap(({ projected }: Fields) => projected?.sources ?? [])
+
+    expect(tokens).toEqual([
+      { serviceAccountToken: { audience: 'agentweaver-control', expirationSeconds: 600, path: 'token' } },
+    ])
+    expect(containers[0].env).toEqual([
+      {
+        name: 'AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE',
+        value: '/var/run/secrets/agentweaver/control/token',
+      },
+      {
+        name: 'AGENTWEAVER_EGRESS_CONTROL_URL',
+        value: 'http://agentweaver-egress-control.agentweaver.svc.cluster.local:8082',
+      },
+    ])
+  })
+
+  it('tells the resolver no name but the one that it looks up', () => {
+    expect(podOf(inModeProxy('prod')).dnsConfig).toEqual({ options: [{ name: 'ndots', value: '1' }] })
+  })
+
+  it('spreads over nodes and zones, and keeps its connections while it stops', () => {
+    const pod = podOf(inModeProxy('prod'))
+
+    expect(pod.topologySpreadConstraints.map(({ topologyKey }: Fields) => topologyKey)).toEqual([
+      'kubernetes.io/hostname',
+      'topology.kubernetes.io/zone',
+    ])
+    expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(
+      25 + pod.containers[0].lifecycle.preStop.sleep.seconds,
+    )
+  })
+})
+
+describe('the egress proxy', () => {
+  it('reaches the API also while no replica of the API is ready', () => {
+    const environment = inModeProxy('dev')
+    const service = ofProxy(environment, 'Service', 'agentweaver-egress-control')
+    const api = ofProxy(environment, 'Deployment', 'agentweaver-api')
+
+    expect(service['spec'].publishNotReadyAddresses).toBe(true)
+    expect(service['spec'].selector).toEqual(api['spec'].selector.matchLabels)
+    expect(service['spec'].ports).toEqual([
+      { name: 'control', port: 8082, protocol: 'TCP', targetPort: 8082 },
+    ])
+  })
+
+  it('is scaled by an autoscaler that alone sets the number of replicas', () => {
+    const environment = inModeProxy('dev')
+
+    expect(ofProxy(environment, 'Deployment')['spec'].replicas).toBeUndefined()
+    expect(ofProxy(environment, 'HorizontalPodAutoscaler')['spec']).toMatchObject({
+      minReplicas: 2,
+      maxReplicas: 4,
+    })
+  })
+
+  it('has a fixed number of replicas without room for more', () => {
+    const environment = inModeProxy('dev', { ...PROXY_SIZE, maxReplicas: 2 })
+
+    expect(ofProxy(environment, 'Deployment')['spec'].replicas).toBe(2)
+    expect(() => ofProxy(environment, 'HorizontalPodAutoscaler')).toThrow()
+  })
+
+  it('has a quota with room for every replica and for one more during a rollout', () => {
+    const { hard } = ofProxy(inModeProxy('dev'), 'ResourceQuota', 'agentweaver-egress')['spec']
+
+    expect(hard.pods).toBe('5')
+    expect(parseQuantity(hard['limits.memory'])).toBe(5 * 256 * 1_048_576)
+    expect(parseQuantity(hard['limits.cpu'])).toBe(5)
+  })
+
+  it('reports to the collector of the environment', () => {
+    expect(ofProxy(inModeProxy('local'), 'PodMonitor')['apiVersion']).toBe('monitoring.coreos.com/v1')
+    expect(ofProxy(inModeProxy('dev'), 'PodMonitor')['apiVersion']).toBe('azmonitoring.coreos.com/v1')
+    const rules = JSON.stringify(ofProxy(inModeProxy('local'), 'PrometheusRule', 'agentweaver-api'))
+    expect(rules).toContain('AgentweaverEgressProxyDown')
+  })
+
+  it.each(['fqdn', 'closed'])('has no object in mode %s, and its namespace has no room for a pod', (mode) => {
+    const value = JSON.parse(environmentText('dev'))
+    value.egress = { mode }
+    const loaded = loadEnvironment('dev', JSON.stringify(value))
+    if (!loaded.ok) throw new Error(loaded.mistakes.join('\n'))
+    const tree = aTree(loaded.environment)
+
+    const inNamespace = tree.objects
+      .filter(({ object }) => object.metadata.namespace === 'agentweaver-egress')
+      .map(({ object }) => object.kind)
+    expect(inNamespace.toSorted()).toEqual(['ConfigMap', 'NetworkPolicy', 'ResourceQuota'])
+    expect(objectIn(tree, 'ResourceQuota', 'agentweaver-egress')['spec']).toEqual({ hard: { pods: '0' } })
+    expect(() => objectIn(tree, 'Service', 'agentweaver-egress-control')).toThrow()
+  })
+})
