@@ -5,7 +5,7 @@ import type { RestrictionRow } from '../../../store/service-rows.ts'
 import type { RunRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import { whileHeld } from '../held-run.ts'
-import { changesSince } from '../restrictions/restrictions.ts'
+import { changesSince, type Effect } from '../restrictions/restrictions.ts'
 import type { Serving } from './departure.ts'
 
 const FREEZE_TIMEOUT_MS = 5_000
@@ -59,19 +59,21 @@ export class RestrictedRun {
   }
 
   #follow(): void {
-    const { log, signal } = this.#parts
+    const { deps, run, log, signal } = this.#parts
+    // Of this moment: a change that is lifted at once is told too.
+    const effect = deps.restrictions.of(run)
     this.#work = this.#work
-      .then(() => this.#apply())
+      .then(() => this.#apply(effect))
       .catch((error: unknown) => {
         if (!signal.aborted) log.warn('a restriction could not be applied to the run', { error })
       })
   }
 
-  async #apply(): Promise<void> {
+  async #apply(effect: Effect): Promise<void> {
     const serving = this.#serving
     if (!serving || this.#parts.signal.aborted) return
     await this.#freeze(serving)
-    await this.#tell()
+    await this.#tell(effect)
     if (this.isFrozen) return
     await serving.relay.post([])
     this.#parts.onThawed()
@@ -94,9 +96,8 @@ export class RestrictedRun {
     }
   }
 
-  async #tell(): Promise<void> {
+  async #tell(effect: Effect): Promise<void> {
     const { deps, run } = this.#parts
-    const effect = deps.restrictions.of(run)
     const changes = changesSince(this.#told, effect)
     if (changes.length > 0)
       await whileHeld(deps.store, run, (tx) =>
