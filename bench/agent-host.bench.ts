@@ -105,7 +105,7 @@ async function measure(subject: Subject): Promise<Record<(typeof FIGURES)[number
 
 /** By its own clock, which begins some milliseconds after the spawn. */
 function ownStartOf({ said }: Subject): number {
-  const afterMs = /"waiting for the runner".*"afterMs":(\d+)/.exec(said())?.[1]
+  const afterMs = /"afterMs":(\d+),"message":"waiting for the runner"/.exec(said())?.[1]
   if (afterMs === undefined) throw new Error('AgentHost did not say when it began to wait for its runner')
   return Number(afterMs)
 }

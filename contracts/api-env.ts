@@ -121,6 +121,8 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_MAX_LAUNCHES: z.coerce.number().int().min(1).optional(),
   /** Runs of one owner that wait without a sandbox. An owner with more cannot start a run. */
   AGENTWEAVER_MAX_SUSPENDED_PER_OWNER: count(100),
+  /** Bytes of checkpoints, uploads and results that one owner may store. Default: 32 GiB. */
+  AGENTWEAVER_MAX_STORED_BYTES_PER_OWNER: count(34_359_738_368),
   AGENTWEAVER_RATE_LIMIT_PER_MINUTE: count(1200),
   /** Limits of open event streams: per API key, and in the whole process. */
   AGENTWEAVER_MAX_STREAMS_PER_KEY: count(100),

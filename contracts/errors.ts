@@ -24,6 +24,7 @@ export const ERROR_STATUS = {
   restricted: 409,
   outbox_overrun: 410,
   payload_too_large: 413,
+  storage_full: 413,
   unsupported_media_type: 415,
   configure_failed: 422,
   rate_limited: 429,

@@ -5,6 +5,7 @@ import { API_ROUTES } from '../../contracts/routes.ts'
 import type { Log } from '../kit/log.ts'
 import type { Store } from '../store/store.ts'
 import { guardWithApiKey } from './http/authenticate.ts'
+import { Downloads } from './http/downloads.ts'
 import { answerProblems, answerUnknownRoutes, sendProblem } from './http/error-handler.ts'
 import { ResponseErrorsOnly, toFastifyLog } from './http/fastify-log.ts'
 import { refuseForeignHosts } from './http/host-guard.ts'
@@ -96,7 +97,8 @@ export function buildApp(options: AppOptions): FastifyInstance {
   closeInOrder(app, service, streams)
 
   app.register(openRoutes, options)
-  app.register(guardedRoutes, { ...options, streams, once: createOnce(options) })
+  const downloads = new Downloads()
+  app.register(guardedRoutes, { ...options, streams, downloads, once: createOnce(options) })
   return app
 }
 
@@ -110,12 +112,12 @@ const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps>
   guarded,
   options,
 ) => {
-  const { service, once, streams, started } = options
+  const { service, once, streams, downloads, started } = options
   guarded.addHook('onRequest', async () => void (await started))
   guardWithApiKey(guarded, options.store)
   limitPerKey(guarded)
   refuseLongIds(guarded)
-  const deps = { service, once, streams }
+  const deps = { service, once, streams, downloads }
   const runs = { ...deps, prefix: API_ROUTES.runs }
   const sandboxes = { ...deps, prefix: API_ROUTES.sandboxes }
   await guarded.register(runRoutes, runs)

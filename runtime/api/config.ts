@@ -89,6 +89,7 @@ const readLimits = (env: ApiEnv) => ({
   maxLaunches: maxLaunches(env),
   queueTimeoutMs: seconds(env.AGENTWEAVER_QUEUE_TIMEOUT_SECONDS),
   maxSuspendedPerOwner: env.AGENTWEAVER_MAX_SUSPENDED_PER_OWNER,
+  maxStoredBytesPerOwner: env.AGENTWEAVER_MAX_STORED_BYTES_PER_OWNER,
   approvalTtlMs: seconds(env.AGENTWEAVER_APPROVAL_TTL_SECONDS),
   suspendAfterMs: suspendAfterMs(env),
   checkpointEveryMs: seconds(env.AGENTWEAVER_CHECKPOINT_EVERY_SECONDS),

@@ -53,6 +53,8 @@ export interface CheckpointStore {
     content: { readonly owner: string; readonly maxBytes: number },
     chunks: AsyncIterable<Uint8Array>,
   ): Promise<WrittenContent>
+  /** Bytes of all stored contents, uploads and results of an owner. */
+  storedBytes(owner: string): Promise<number>
   /** The content, or a range of it; `not_found` if the owner has none. The digest of a whole content is verified. */
   readContent(
     owner: string,

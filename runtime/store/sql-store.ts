@@ -16,7 +16,7 @@ import { listReleasedCalls } from './tables/calls.ts'
 import { deleteOldCheckpoints, readCheckpoint } from './tables/checkpoints.ts'
 import { listClaims } from './tables/claims.ts'
 import { blobChunks } from './tables/content-chunks.ts'
-import { readContent, sweepContents, writeContent } from './tables/contents.ts'
+import { readContent, storedBytes, sweepContents, writeContent } from './tables/contents.ts'
 import { readEvents, readEventsOf } from './tables/events.ts'
 import { deleteOldKeys, readIdempotencyKey, writeIdempotencyKey } from './tables/idempotency.ts'
 import { acquireLease, releaseLease } from './tables/leases.ts'
@@ -70,6 +70,7 @@ export function createSqlStore(
     readBlob: (runId, name) => readBlob(reading, runId, name),
     deleteBlobs: (runId) => write((scope) => deleteBlobs(scope, runId)),
     writeContent: (content, chunks) => writeContent({ write, blobs }, content, chunks),
+    storedBytes: (owner) => storedBytes(reading, owner),
     readContent: (owner, sha256, range) =>
       readContent(reading, blobs, { owner, sha256, ...present({ range }) }),
     readCheckpoint: (runId) => readCheckpoint(reading, runId),

@@ -9,11 +9,15 @@ import { signTicket } from '../../runtime/api/keys/ticket.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { type HostProcessOptions, startHostProcess } from '../../runtime/sandboxes/local/host-process.ts'
 import { selectIsolation } from '../../runtime/sandboxes/local/isolation.ts'
+import { bundledHost } from '../helpers/bundled-host.ts'
 import { aConfiguration, jwkOf, keyPair, TOKEN } from './host-rig.ts'
 
 const never = new AbortController().signal
 
-type HostStart = Partial<Pick<HostProcessOptions, 'log' | 'logLevel' | 'entry'>>
+interface HostStart extends Partial<Pick<HostProcessOptions, 'log' | 'logLevel'>> {
+  /** @default the bundled AgentHost */
+  readonly entry?: string
+}
 
 /** Starts a real AgentHost and its runner on a Unix socket, with a client that has the ticket key. */
 export async function startHostOnSocket({ log = silentLog, logLevel = 'error', entry }: HostStart = {}) {
@@ -30,7 +34,7 @@ export async function startHostOnSocket({ log = silentLog, logLevel = 'error', e
     toolRoots: [],
     logLevel,
     log,
-    entry,
+    entry: entry ?? (await bundledHost()),
   })
   const client = createAgentHostClient({ socketPath: host.socketPath }, TOKEN)
   onTestFinished(async () => {

@@ -7,6 +7,7 @@ import { until } from '../helpers/until.ts'
 import { startHostOnSocket } from './process-rig.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
+const SOURCES = join(ROOT, 'runtime/agent-host/server.ts')
 
 it.each(['the sources', 'the bundle'])(
   'reaches standby, prepares for a run and accepts one when started from %s',
@@ -19,7 +20,7 @@ it.each(['the sources', 'the bundle'])(
         if (line?.startsWith('{')) messages.push(JSON.parse(line).message)
       },
     })
-    const entry = program === 'the bundle' ? await bundledHost() : undefined
+    const entry = program === 'the bundle' ? await bundledHost() : SOURCES
 
     const host = await startHostOnSocket({ log, logLevel: 'debug', entry })
     await until('it has prepared for a run', () => messages.includes('settled'))

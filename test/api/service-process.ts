@@ -4,9 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished as onThisTestFinished, type TestContext } from 'vitest'
-import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
-
-const SERVER = new URL('../../runtime/api/server.ts', import.meta.url).pathname
+import { API, COMPILE_CACHE } from '../helpers/built-programs.ts'
 
 export type ServiceProcess = {
   readonly child: ChildProcess
@@ -48,7 +46,7 @@ export function startService(
 
 /** The same for several tests. The caller stops it. */
 export function spawnService(env: Record<string, string>, cwd?: string): ServiceProcess {
-  const child = spawn(process.execPath, [SERVER], {
+  const child = spawn(process.execPath, [API], {
     cwd,
     env: {
       PATH: process.env['PATH'],

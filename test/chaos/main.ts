@@ -1,18 +1,16 @@
-import { spawnSync } from 'node:child_process'
-import { rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import pg from 'pg'
 import { type PostgresServer, startPostgres } from '../../devcluster/service/postgres-server.ts'
 import { messageOf } from '../../runtime/kit/errors.ts'
+import { buildPackage } from '../helpers/build-package.ts'
 import { BACKENDS, type Backend } from './plan/backends.ts'
 import { FOUND } from './plan/found.ts'
 import { planRound, type RoundRequest } from './plan/plan.ts'
 import { type RoundResult, runRound } from './round.ts'
 import type { Ground } from './world/world.ts'
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const RUNS_PER_ROUND = 10
 const EXIT_FINDINGS = 1
 const EXIT_USAGE = 2
@@ -90,22 +88,11 @@ function requestsOf({ runs, seed, backend, found, ...given }: Options): RoundReq
   return [...known, ...seeded]
 }
 
-/** Builds the programs of the product, which start several times as fast as the sources. */
-function buildPrograms(): string {
-  const name = `dist/chaos-${process.pid}`
-  const built = spawnSync(process.execPath, [join(ROOT, 'tools/package.ts'), name], {
-    cwd: ROOT,
-    encoding: 'utf8',
-  })
-  if (built.status !== 0) throw new Error(`the programs could not be built: ${built.stderr}`)
-  return join(ROOT, name)
-}
-
 async function withGround<T>(
   requests: readonly RoundRequest[],
   work: (ground: Ground) => Promise<T>,
 ): Promise<T> {
-  const programs = buildPrograms()
+  const { folder: programs, remove } = await buildPackage()
   let server: PostgresServer | undefined
   try {
     if (requests.every(({ backend }) => backend === 'sqlite')) return await work({ programs })
@@ -113,7 +100,7 @@ async function withGround<T>(
     return await work({ programs, createDatabase: databasesOn(server.url) })
   } finally {
     await server?.stop()
-    rmSync(programs, { recursive: true, force: true })
+    remove()
   }
 }
 

@@ -3,11 +3,10 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { spawnService } from '../../cli/service/spawn-service.ts'
 import type { PlanStep } from '../../contracts/agents.ts'
 import type { AuditEntry, AuditVerification } from '../../contracts/audit.ts'
 import type { Client } from '../../runtime/client/client.ts'
-import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
+import { startOwnService } from './own-service.ts'
 import { untilQuiet } from './run-cli.ts'
 
 const SECRET = `sk-ant-api03-${'a1B2'.repeat(20)}`
@@ -63,11 +62,7 @@ async function readAll(client: Client): Promise<AuditEntry[]> {
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'aw-audit-records-'))
   await mkdir(join(folder, 'workspace'))
-  const service = await spawnService({
-    env: { PATH: process.env['PATH'], HOME: folder, ...COMPILE_CACHE },
-    cwd: folder,
-    settings: { AGENTWEAVER_STATE_DIR: join(folder, 'state'), AGENTWEAVER_WORKSPACE_ROOTS: folder },
-  })
+  const service = await startOwnService(folder, { AGENTWEAVER_WORKSPACE_ROOTS: folder })
   const { client } = service
   const asked = ['rm -rf build', 'rm -rf dist'].map(shell)
   let answered = 0

@@ -5,12 +5,11 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Ajv } from 'ajv'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { spawnService } from '../../cli/service/spawn-service.ts'
 import type { PlanStep } from '../../contracts/agents.ts'
 import type { AuditPage } from '../../contracts/audit.ts'
 import { generateApiKey, hashApiKey } from '../../runtime/api/http/api-key.ts'
 import ocsfSchema from '../audit/ocsf/api-activity-1.6.0.schema.json' with { type: 'json' }
-import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
+import { startOwnService } from './own-service.ts'
 import { aFolder, runCli, untilQuiet } from './run-cli.ts'
 
 const SECRET = `hunter-${randomUUID()}`
@@ -57,11 +56,7 @@ beforeAll(async () => {
   const workspace = join(folder, 'workspace')
   const stateDir = join(folder, 'state')
   await mkdir(workspace)
-  const service = await spawnService({
-    env: { PATH: process.env['PATH'], HOME: folder, ...COMPILE_CACHE },
-    cwd: folder,
-    settings: { AGENTWEAVER_STATE_DIR: stateDir, AGENTWEAVER_WORKSPACE_ROOTS: folder },
-  })
+  const service = await startOwnService(folder, { AGENTWEAVER_WORKSPACE_ROOTS: folder })
   url = service.url
   env = { AGENTWEAVER_URL: url, AGENTWEAVER_API_KEY: service.apiKey }
   for (const owner of ['alice', 'bob'] as const) {

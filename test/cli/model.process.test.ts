@@ -2,20 +2,15 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { spawnService } from '../../cli/service/spawn-service.ts'
 import { type ModelReply, startModelServer } from '../fakes/model-server.ts'
-import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
+import { startOwnService } from './own-service.ts'
 import { runCli, untilQuiet } from './run-cli.ts'
 
 /** Runs `agentweaver run` against a real service whose model sends these responses. */
 async function runWith(answers: readonly ModelReply[]) {
   const model = await startModelServer({ respond: (_request, index) => answers[index] ?? { text: 'Done.' } })
   const folder = await mkdtemp(join(tmpdir(), 'aw-cli-model-'))
-  const service = await spawnService({
-    env: { PATH: process.env['PATH'], HOME: folder, ...COMPILE_CACHE, OPENAI_BASE_URL: model.url },
-    cwd: folder,
-    settings: { AGENTWEAVER_STATE_DIR: join(folder, 'state') },
-  })
+  const service = await startOwnService(folder, { OPENAI_BASE_URL: model.url })
   onTestFinished(async () => {
     await service.stop()
     await model.close()

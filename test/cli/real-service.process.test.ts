@@ -2,9 +2,8 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type ServiceProcess, spawnService } from '../../cli/service/spawn-service.ts'
 import type { PlanStep } from '../../contracts/agents.ts'
-import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
+import { type OwnService, startOwnService } from './own-service.ts'
 import { runCli, startAtTerminal, startCli, until, untilQuiet } from './run-cli.ts'
 
 const DELETE = 'rm -rf build'
@@ -22,7 +21,7 @@ const outcome = (given: 'succeeded' | 'failed'): PlanStep => ({
 
 let folder: string
 let workspace: string
-let service: ServiceProcess
+let service: OwnService
 let env: Record<string, string>
 
 /** Writes a plan and returns the arguments that run it in the workspace. */
@@ -36,11 +35,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'aw-cli-test-'))
   workspace = join(folder, 'workspace')
   await mkdir(workspace)
-  service = await spawnService({
-    env: { PATH: process.env['PATH'], HOME: folder, ...COMPILE_CACHE },
-    cwd: folder,
-    settings: { AGENTWEAVER_STATE_DIR: join(folder, 'state'), AGENTWEAVER_WORKSPACE_ROOTS: folder },
-  })
+  service = await startOwnService(folder, { AGENTWEAVER_WORKSPACE_ROOTS: folder })
   env = { AGENTWEAVER_URL: service.url, AGENTWEAVER_API_KEY: service.apiKey }
 })
 
@@ -164,11 +159,7 @@ describe('a run from the command line', () => {
 
   test('says how to continue if the service was killed', async () => {
     const home = await mkdtemp(join(folder, 'killed-'))
-    const killed = await spawnService({
-      env: { PATH: process.env['PATH'], HOME: home, ...COMPILE_CACHE },
-      cwd: home,
-      settings: { AGENTWEAVER_STATE_DIR: join(home, 'state'), AGENTWEAVER_WORKSPACE_ROOTS: folder },
-    })
+    const killed = await startOwnService(home, { AGENTWEAVER_WORKSPACE_ROOTS: folder })
     const login = { AGENTWEAVER_URL: killed.url, AGENTWEAVER_API_KEY: killed.apiKey }
     await using terminal = startAtTerminal(await planned([command(DELETE)]), { env: login })
     await terminal.shows('Allow it?')

@@ -5,14 +5,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import { afterAll, onTestFinished } from 'vitest'
 import { processesOf } from '../../cli/demo/left-behind.ts'
 import { deadline } from '../../runtime/kit/deadline.ts'
-import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
+import { CLI, COMPILE_CACHE } from '../helpers/built-programs.ts'
 import { until as untilHolds } from '../helpers/until.ts'
-
-export const MAIN = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
 
 /** A temporary folder, deleted after the test. */
 export async function aFolder(prefix: string): Promise<string> {
@@ -54,7 +51,7 @@ export async function runCli(argv: readonly string[], settings: Settings = {}): 
 }
 
 export const startCli = (argv: readonly string[], { env, cwd = tmpdir() }: Settings = {}) =>
-  spawn(process.execPath, [MAIN, ...argv], { cwd, env: environment(env), stdio: 'pipe' })
+  spawn(process.execPath, [CLI, ...argv], { cwd, env: environment(env), stdio: 'pipe' })
 
 /** The command at its own pseudo-terminal, with its screen and keyboard. */
 export interface AtTerminal extends AsyncDisposable {
@@ -68,11 +65,7 @@ export interface AtTerminal extends AsyncDisposable {
 const quote = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`
 
 /** Runs a program in a pseudo-terminal, which `script` creates. */
-export function startAtTerminal(
-  argv: readonly string[],
-  settings: Settings = {},
-  program = MAIN,
-): AtTerminal {
+export function startAtTerminal(argv: readonly string[], settings: Settings = {}, program = CLI): AtTerminal {
   const line = [process.execPath, program, ...argv].map(quote).join(' ')
   const wide = `stty cols 100 rows 40; exec ${line}`
   const child = spawn('script', ['--quiet', '--return', '--flush', '--command', wide, '/dev/null'], {

@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { CLI } from '../helpers/built-programs.ts'
 import { freePort } from '../helpers/free-port.ts'
 import { processesWith } from '../helpers/processes-with.ts'
 import { until } from '../helpers/until.ts'
@@ -32,7 +33,7 @@ beforeAll(async () => {
   const bin = join(home, 'bin')
   mkdirSync(bin)
   // In a clone's folder, npx calls the clone's own command. Here it is called from another folder.
-  const call = `#!/bin/sh\nshift\nexec "${process.execPath}" "${join(ROOT, 'cli', 'main.ts')}" "$@"\n`
+  const call = `#!/bin/sh\nshift\nexec "${process.execPath}" "${CLI}" "$@"\n`
   writeFileSync(join(bin, 'npx'), call, { mode: 0o755 })
   const port = String(await freePort('127.0.0.1'))
   env = { HOME: home, PATH: `${bin}:${process.env['PATH']}`, AGENTWEAVER_PORT: port, TMPDIR: home }

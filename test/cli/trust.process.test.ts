@@ -2,9 +2,8 @@ import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type ServiceProcess, spawnService } from '../../cli/service/spawn-service.ts'
 import { type Client, createClient } from '../../runtime/client/client.ts'
-import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
+import { type OwnService, startOwnService } from './own-service.ts'
 import { runCli, startAtTerminal, untilQuiet } from './run-cli.ts'
 
 const STRICT = 'shell_enabled: false\nredact_pii: true\n'
@@ -12,7 +11,7 @@ const WEAK = 'shell_enabled: true\nredact_pii: true\nnetwork_enabled: true\n'
 
 let folder: string
 let plan: string
-let service: ServiceProcess
+let service: OwnService
 let client: Client
 let env: Record<string, string>
 let projects = 0
@@ -21,11 +20,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'aw-trust-test-'))
   plan = join(folder, 'plan.json')
   await writeFile(plan, JSON.stringify({ turns: [[{ kind: 'say', text: 'hello' }]] }))
-  service = await spawnService({
-    env: { PATH: process.env['PATH'], HOME: folder, ...COMPILE_CACHE },
-    cwd: folder,
-    settings: { AGENTWEAVER_STATE_DIR: join(folder, 'state'), AGENTWEAVER_WORKSPACE_ROOTS: folder },
-  })
+  service = await startOwnService(folder, { AGENTWEAVER_WORKSPACE_ROOTS: folder })
   client = createClient({ url: service.url, apiKey: service.apiKey })
   env = { AGENTWEAVER_URL: service.url, AGENTWEAVER_API_KEY: service.apiKey }
 })

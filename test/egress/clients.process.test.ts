@@ -1,8 +1,13 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { EgressReport } from '../../contracts/egress.ts'
+import { allowlist } from '../../policies/agent/egress/allowlist.ts'
+import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
+import { withAuthorities } from '../../runtime/api/egress/authorities.ts'
+import { createTrust, writeTrustBundle } from '../../runtime/api/egress/trust.ts'
 import { EgressProxy } from '../../runtime/egress/proxy.ts'
 import { bwrapBackend } from '../../runtime/executors/bwrap.ts'
 import type { Backend, Executor } from '../../runtime/executors/executor.ts'
@@ -10,54 +15,72 @@ import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { execute, NODE_ROOT } from '../conformance/executor-cases/subject.ts'
 import { createTestAuthority } from '../fakes/test-authority.ts'
+import { CLIENTS } from './client-table.ts'
 import { PackageSite } from './package-site.ts'
-import { HOST } from './proxy-rig.ts'
 
 const BACKENDS: readonly Backend[] = [bwrapBackend, namespacesBackend]
 
-describe.each(BACKENDS)('real programs in $name, over HTTPS through the proxy', async (backend) => {
-  const detection = await backend.detect({ toolRoots: [NODE_ROOT] })
+/** Prints the status of a request, and the certificate's issuer on standard error. */
+const GET_JAVA = `class Get {
+  public static void main(String[] args) throws Exception {
+    var connection = (java.net.HttpURLConnection) new java.net.URL(args[0]).openConnection();
+    System.out.println(connection.getResponseCode());
+    if (connection.getResponseCode() >= 400) System.err.println(connection.getResponseMessage());
+  }
+}
+`
+
+/** The presets of public registries, for the sites of the test. */
+function policyFor(site: PackageSite): string {
+  const at = `ports: [${site.port}], addresses: [127.0.0.1], why: a site of the test`
+  const presets = (['npm', 'pypi', 'crates', 'go', 'debian'] as const).map(
+    (preset) => `{ preset: ${preset}, host: ${site.host(preset)}, ${at} }`,
+  )
+  const git = `{ host: ${site.host('git')}, mode: full, ${at}, requests: [{ methods: [GET], paths: [/repo.git/**] }, { methods: [POST], paths: [/repo.git/git-upload-pack] }] }`
+  const spliced = `{ host: ${site.host('spliced')}, mode: full, ${at} }`
+  const entries = [...presets, git, spliced].map((entry) => `    - ${entry}\n`).join('')
+  return `apiVersion: agentweaver.io/v1\nkind: EgressPolicy\nname: test\nclasses:\n  agent:\n${entries}  command: []\n`
+}
+
+describe.each(BACKENDS)('real programs in $name, through the proxy', async (backend) => {
+  const toolchain = join(homedir(), '.rustup/toolchains/stable-x86_64-unknown-linux-gnu')
+  const rust = await realpathIfThere(toolchain)
+  const toolRoots = [NODE_ROOT, ...rust]
+  const detection = await backend.detect({ toolRoots })
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'aw-egress-clients-')))
   const project = join(folder, 'project')
   const authority = createTestAuthority()
   for (const name of ['project', 'site', 'egress']) mkdirSync(join(folder, name))
+  writeFileSync(join(folder, 'roots.pem'), authority.certificate)
   const site = new PackageSite(join(folder, 'site'), authority)
   const reports: EgressReport[] = []
-  const proxy = new EgressProxy({ report: (report) => reports.push(report) })
+  const proxy = new EgressProxy({
+    report: (report) => reports.push(report),
+    roots: [authority.certificate],
+  })
   let executor: Executor
   const run = (command: string) => execute(executor, command, { network: true })
   const has = async (test: string) => (await execute(executor, test)).exitCode === 0
-
-  const allow = (revision: number, host: string) =>
-    proxy.apply({
-      revision,
-      generations: [
-        {
-          runId: 'run',
-          generation: 1,
-          phase: 'work',
-          socketPath: join(folder, 'egress/socket'),
-          destinations: [
-            {
-              host,
-              ports: [site.port],
-              methods: 'any',
-              phases: ['work'],
-              caller: 'any',
-              addresses: ['127.0.0.1'],
-            },
-          ],
-        },
-      ],
-    })
+  const filled = (command: string, name: Parameters<PackageSite['url']>[0]) =>
+    command.replaceAll('UNLISTED', site.url('unlisted')).replaceAll('URL', site.url(name))
 
   beforeAll(async () => {
     await site.open(project)
-    writeFileSync(join(project, 'ca.crt'), authority.certificate)
-    await allow(1, HOST)
+    writeFileSync(join(project, 'Get.java'), GET_JAVA)
+    const trust = await createTrust(new Uint8Array(32).fill(3), join(folder, 'roots.pem'))
+    await writeTrustBundle(join(folder, 'egress'), trust)
+    const destinations = allowlist(resolveEgress(loadEgressPolicy(policyFor(site)), {}), 'agent', 'laptop')
+    const place = {
+      runId: 'run',
+      generation: 1,
+      phase: 'work',
+      socketPath: join(folder, 'egress/socket'),
+    } as const
+    const state = { revision: 1, generations: [{ ...place, destinations }] }
+    await proxy.apply(withAuthorities(state, trust.authorities))
     executor = await backend.create({
       workspace: project,
-      toolRoots: [NODE_ROOT],
+      toolRoots,
       egressFolder: join(folder, 'egress'),
       log: silentLog,
     })
@@ -70,63 +93,63 @@ describe.each(BACKENDS)('real programs in $name, over HTTPS through the proxy', 
   })
 
   describe.skipIf(!detection.ok)(detection.ok ? 'here' : `skipped: ${detection.reason}`, () => {
-    it.for([
-      [
-        'npm',
-        'npm --version',
-        'NODE_EXTRA_CA_CERTS=$PWD/ca.crt npm ci --silent && node -p "require(\'pkg-a\')"',
-        '42',
-      ],
-      [
-        'pip',
-        '/usr/bin/python3 -m pip --version',
-        `/usr/bin/python3 -m pip install -q --disable-pip-version-check --no-cache-dir --cert ca.crt --target py --index-url URL/simple/ pkg-b && PYTHONPATH=py /usr/bin/python3 -c 'import pkg_b; print(pkg_b.ANSWER)'`,
-        '42',
-      ],
-      [
-        'git',
-        'git --version',
-        'git -c http.sslCAInfo=$PWD/ca.crt clone -q URL/repo.git && cat repo/README',
-        'from git',
-      ],
-      ['curl', 'curl --version', 'curl -sS --cacert ca.crt URL/repo.git/HEAD', 'ref: refs/heads/main'],
-      [
-        'wget',
-        'wget --version',
-        'wget -q --ca-certificate=ca.crt -O - URL/repo.git/HEAD',
-        'ref: refs/heads/main',
-      ],
-      [
-        'fetch of Node',
-        'node --version',
-        `NODE_EXTRA_CA_CERTS=$PWD/ca.crt node -e 'fetch("URL/repo.git/HEAD").then((r) => r.text()).then(console.log)'`,
-        'ref: refs/heads/main',
-      ],
-      [
-        'urllib of Python',
-        '/usr/bin/python3 --version',
-        `SSL_CERT_FILE=ca.crt /usr/bin/python3 -c 'import urllib.request; print(urllib.request.urlopen("URL/repo.git/HEAD").read().decode())'`,
-        'ref: refs/heads/main',
-      ],
-    ] as const)('%s works', async ([_name, test, command, expected], { skip }) => {
-      if (!(await has(test))) skip('this machine does not have it')
+    it.for(CLIENTS)(
+      '$name reads what its entry allows, and is told what it does not allow',
+      async (client, { skip }) => {
+        if (!(await has(client.test))) skip('this machine does not have it')
 
-      const outcome = await run(command.replaceAll('URL', site.url))
+        const read = await run(filled(client.reads, client.site))
+        const before = site.requests.length
+        const written = await run(filled(client.writes, client.site))
 
-      expect(outcome.stderr).toBe('')
-      expect(outcome.stdout.trim()).toBe(expected)
+        expect(read.stderr).toBe('')
+        expect(read.stdout.trim()).toBe(client.expected)
+        expect(`${written.stdout}${written.stderr}`).toMatch(client.refusal)
+        expect(site.requests.slice(before).filter((request) => !client.permitted.test(request))).toEqual([])
+      },
+    )
+
+    it('shows the certificate of the proxy for a terminated host, and that of the host for another', async () => {
+      const issuer = (name: 'pypi' | 'spliced') =>
+        run(`curl -sSv ${site.url(name)}/ -o /dev/null 2>&1 | grep issuer`).then(({ stdout }) =>
+          stdout.trim(),
+        )
+
+      expect(await issuer('pypi')).toBe('*  issuer: CN=Agentweaver egress proxy')
+      expect(await issuer('spliced')).toBe('*  issuer: CN=agentweaver-test-ca')
     })
 
-    it('npm ci fails without the destination, with a sentence that names it', async () => {
-      await allow(2, `other-${HOST}`)
-
+    it('is trusted by programs that read no variable', async () => {
       const outcome = await run(
-        'rm -rf node_modules; NODE_EXTRA_CA_CERTS=$PWD/ca.crt npm ci --silent --fetch-retries=0',
+        `env -i /usr/bin/curl -sS -x http://127.0.0.1:3128 ${site.url('pypi')}/simple/pkg-b/`,
       )
 
-      await allow(3, HOST)
-      expect(outcome.exitCode).not.toBe(0)
-      expect(outcome.stderr).toContain(`agentweaver: Connection to ${HOST}:${site.port} refused`)
+      expect(outcome).toMatchObject({ exitCode: 0, stderr: '' })
+    })
+
+    it('fetches an SSH address of a known site over https, and says that SSH has no way out', async () => {
+      const known = await run('git ls-remote git@github.com:owner/repo.git')
+      const other = await run('git ls-remote git@git.example.com:owner/repo.git')
+
+      expect(known.stderr).toContain('Connection to github.com:443 refused')
+      expect(other.stderr).toContain('agentweaver: SSH has no way out of this sandbox')
+    })
+
+    it('is not trusted without network access', async () => {
+      const outcome = await execute(
+        executor,
+        'env | grep -c -e CA_BUNDLE -e SSL_CERT; ls /agentweaver/egress',
+      )
+
+      expect(outcome.stdout).toBe('0\n')
     })
   })
 })
+
+async function realpathIfThere(path: string): Promise<string[]> {
+  try {
+    return [realpathSync(path)]
+  } catch {
+    return []
+  }
+}

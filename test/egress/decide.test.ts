@@ -128,7 +128,7 @@ describe('a connection', () => {
   })
 
   it.each([
-    { protocol: 'tls' },
+    { protocol: 'connect' },
     ...['GET', 'POST', 'PROPFIND'].map((method) => ({ protocol: 'http', method }) as const),
   ] as const)('is allowed on a laptop by the entry that its refusal names: $protocol $method', (asked) => {
     const wanted = question('b.example.com:8443', asked)

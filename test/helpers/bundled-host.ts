@@ -1,3 +1,4 @@
+import { dirname, join } from 'node:path'
 import { inject } from 'vitest'
 import { askFor } from './made-once.ts'
 
@@ -6,3 +7,7 @@ import { askFor } from './made-once.ts'
  * sources, which only the suites of whole processes start.
  */
 export const bundledHost = (): Promise<string> => askFor(inject('programsBroker'))
+
+/** The runner of that AgentHost, as a program of its own. */
+export const bundledRunner = async (): Promise<string> =>
+  join(dirname(await bundledHost()), '../runner/server.cjs')

@@ -1,4 +1,5 @@
 import type { TestProject } from 'vitest/node'
+import { buildPackage } from './build-package.ts'
 import { serveOnce } from './made-once.ts'
 import { bundlePrograms } from './programs.ts'
 
@@ -6,16 +7,30 @@ declare module 'vitest' {
   interface ProvidedContext {
     /** Loopback port on which test files ask for the path of the bundled AgentHost. */
     programsBroker: number
+    /** Loopback port on which test files ask for the folder with the programs of the npm package. */
+    packageBroker: number
   }
 }
 
-/** Bundles the programs of a sandbox once for all test files of a run. */
-export async function setup(project: TestProject): Promise<() => void> {
+/** Bundles the programs of a sandbox, and those of the npm package, once for all test files of a run. */
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const programs = bundlePrograms()
-  const { port, close } = await serveOnce(programs.agentHost)
-  project.provide('programsBroker', port)
-  return () => {
-    close()
+  let built: Promise<{ folder: string; remove: () => void }> | undefined
+  const host = await serveOnce(programs.agentHost)
+  const npm = await serveOnce(async () => {
+    built = buildPackage()
+    return (await built).folder
+  })
+  project.provide('programsBroker', host.port)
+  project.provide('packageBroker', npm.port)
+  return async () => {
+    host.close()
+    npm.close()
     programs.remove()
+    // A failed build has removed its folder.
+    await built?.then(
+      ({ remove }) => remove(),
+      () => undefined,
+    )
   }
 }

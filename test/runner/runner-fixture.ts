@@ -7,6 +7,7 @@ import type { ExecIo } from '../../contracts/toolbox.ts'
 import type { RunnerLink } from '../../runtime/agent-host/toolbox/runner-link.ts'
 import { type SpawnRunnerOptions, spawnRunner } from '../../runtime/agent-host/toolbox/spawn-runner.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
+import { bundledRunner } from '../helpers/bundled-host.ts'
 
 /** The runner is the same for every backend, and `direct` works on every machine. */
 const BACKEND = 'direct'
@@ -41,7 +42,8 @@ type RunnerChange = Partial<SpawnRunnerOptions> & {
 /** A real runner process over a real socket pair, with an open workspace that is empty unless prepared. */
 export async function aRunner({ prepare, ...change }: RunnerChange = {}): Promise<RunnerFixture> {
   const before = new Set(childPids())
-  const link = await spawnRunner({ backend: BACKEND, toolRoots: [], log: silentLog, ...change })
+  const entry = await bundledRunner()
+  const link = await spawnRunner({ backend: BACKEND, toolRoots: [], log: silentLog, entry, ...change })
   onTestFinished(() => link.close())
   const [pid] = childPids().filter((child) => !before.has(child))
   if (pid === undefined) throw new Error('no runner process was started')
@@ -80,7 +82,7 @@ function childPids(): number[] {
       .filter(Boolean)
       .map(Number),
   )
-  return children.filter((pid) => commandLineOf(pid).includes('runner/server.ts'))
+  return children.filter((pid) => commandLineOf(pid).includes('runner/server.cjs'))
 }
 
 /** Empty if the process is gone. */

@@ -86,7 +86,9 @@ describe('a run on a git repository', () => {
     expect(diff.files.map((file) => file.path)).toEqual(['a.txt', 'b.txt', 'package.json'])
     expect(String(await bytesOf(await service.readPatch(alice, run.id)))).toContain('+two\n')
     expect(String(await bytesOf(await service.readBundle(alice, run.id)))).toMatch(/^# v2 git bundle\n/)
-    await expect(service.downloadWorkspace(alice, run.id)).rejects.toThrow(/its copy of the folder is gone/)
+    await expect(service.downloadWorkspace(alice, run.id, AbortSignal.timeout(600_000))).rejects.toThrow(
+      /its copy of the folder is gone/,
+    )
     expect(copies()).toEqual([])
   })
 

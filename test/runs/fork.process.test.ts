@@ -35,7 +35,7 @@ const resultsOf = async (id: string): Promise<number> =>
 
 /** The text of the files of an ended run, in its archive. */
 async function filesOf(id: string): Promise<string> {
-  const archive = await service().service.downloadWorkspace(alice, id)
+  const archive = await service().service.downloadWorkspace(alice, id, AbortSignal.timeout(600_000))
   return Buffer.concat(await Array.fromAsync(archive)).toString()
 }
 

@@ -22,7 +22,7 @@ import {
   useService,
 } from './service-rig.ts'
 
-const use = useService()
+const use = useService({ AGENTWEAVER_LOCAL_WARM: '1' })
 
 it('runs a plan in its own sandbox and leaves only the changed workspace', async () => {
   const { service, store, aWorkspace } = use()

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
 import type { ManifestEntry } from '../../contracts/workspace-manifest.ts'
+import { ManifestRoom } from '../../runtime/api/runs/checkpoints/manifest-room.ts'
 import { openStoredWorkspace } from '../../runtime/api/runs/checkpoints/open-workspace.ts'
 import { planPacks } from '../../runtime/api/runs/checkpoints/plan-packs.ts'
 import { encodeManifest } from '../../runtime/api/runs/checkpoints/stored-manifest.ts'
@@ -36,7 +37,8 @@ it('does not read a content into memory whose manifest has another size for it',
   } as unknown as Store
   const workspace = { kind: 'manifest', sha256: 'manifest' } as const
 
-  const archive = await openStoredWorkspace(store, { owner: 'ada', workspace })
+  const opening = { room: new ManifestRoom(), signal: AbortSignal.timeout(600_000), waitMs: 60_000 }
+  const archive = await openStoredWorkspace(store, { owner: 'ada', workspace }, opening)
 
   await expect(Array.fromAsync(archive ?? [])).rejects.toMatchObject({ code: 'workspace_invalid' })
   expect(read).toEqual(['manifest'])

@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { extract } from 'tar-stream'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { MANIFEST_ROOMS, ManifestRoom } from '../../runtime/api/runs/checkpoints/manifest-room.ts'
 import { openStoredWorkspace } from '../../runtime/api/runs/checkpoints/open-workspace.ts'
 import { type SavedWorkspace, saveWorkspace } from '../../runtime/api/runs/checkpoints/save-workspace.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
@@ -16,6 +17,7 @@ import { givenRun } from '../store/rows.ts'
 const ARCHIVE = 'the whole workspace'
 const sha256 = (content: string) => createHash('sha256').update(content).digest('hex')
 const signal = new AbortController().signal
+const anOpening = () => ({ room: new ManifestRoom(), signal, waitMs: 60_000 })
 
 type Files = Record<string, string>
 type Lie = {
@@ -90,7 +92,7 @@ async function aRig() {
 
   const restored = async (id: string): Promise<Files> => {
     const checkpoint = await store.readCheckpoint(id)
-    const chunks = await openStoredWorkspace(store, checkpoint!)
+    const chunks = await openStoredWorkspace(store, checkpoint!, anOpening())
     const archive = extract()
     const files: Files = {}
     const reading = (async () => {
@@ -195,8 +197,46 @@ describe('the workspace part of a checkpoint', () => {
     await commit(saved)
 
     expect(saved).toEqual({ kind: 'archive', sha256: sha256(ARCHIVE), contents: [sha256(ARCHIVE)] })
-    const opened = await openStoredWorkspace(store, (await store.readCheckpoint(id))!)
+    const opened = await openStoredWorkspace(store, (await store.readCheckpoint(id))!, anOpening())
     expect(await text(opened!)).toBe(ARCHIVE)
+  })
+
+  it('is stored as one archive if its manifest is large and another large one is handled', async () => {
+    const { aRun } = await aRig()
+    const { save } = await aRun()
+    const files = Object.fromEntries(Array.from({ length: 3_000 }, (_, index) => [`f${index}`, 'x']))
+    const leave = await MANIFEST_ROOMS.saving.enter('eve', signal)
+    onTestFinished(leave)
+
+    const small = await save({ a: 'one' })
+    const large = await save(files)
+    leave()
+    const later = await save(files)
+
+    expect([small.kind, large.kind, later.kind]).toEqual(['manifest', 'archive', 'manifest'])
+  })
+
+  it('has one room for all large workspaces that are read, until each is read or left', async () => {
+    const { store, aRun } = await aRig()
+    const { id, saveAndCommit } = await aRun()
+    await saveAndCommit(Object.fromEntries(Array.from({ length: 3_000 }, (_, index) => [`f${index}`, 'x'])))
+    const checkpoint = (await store.readCheckpoint(id))!
+    const room = new ManifestRoom()
+    const stop = new AbortController()
+    const open = (change = {}) =>
+      openStoredWorkspace(store, checkpoint, { room, signal, waitMs: 60_000, ...change })
+
+    await open({ signal: stop.signal })
+    await expect(open({ waitMs: 0 })).rejects.toMatchObject({ code: 'too_many_streams' })
+    // The first reader never begins.
+    stop.abort()
+    const left = (await open({ waitMs: 0 }))![Symbol.asyncIterator]()
+    await left.next()
+    await left.return?.()
+    const whole = await open({ waitMs: 0 })
+    await text(whole!)
+
+    await open({ waitMs: 0 })
   })
 
   it.each([

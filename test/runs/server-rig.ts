@@ -3,12 +3,9 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { createClient } from '../../runtime/client/client.ts'
-import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
-
-const SERVER = fileURLToPath(new URL('../../runtime/api/server.ts', import.meta.url))
+import { API, COMPILE_CACHE } from '../helpers/built-programs.ts'
 
 /** Runs the real service in a child process, in a folder of the test. `launcher` is an optional wrapper command. */
 export async function startServer(
@@ -16,7 +13,7 @@ export async function startServer(
   launcher: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
 ) {
-  const [program = process.execPath, ...args] = [...launcher, process.execPath, SERVER]
+  const [program = process.execPath, ...args] = [...launcher, process.execPath, API]
   const child = spawn(program, args, {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: {

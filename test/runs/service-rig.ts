@@ -33,7 +33,8 @@ export async function startService(
       AGENTWEAVER_STATE_DIR: join(folder, 'state'),
       ...(env['AGENTWEAVER_SANDBOXES'] !== 'kubernetes' && {
         AGENTWEAVER_WORKSPACE_ROOTS: workspaces,
-        AGENTWEAVER_LOCAL_WARM: '1',
+        // A sandbox in standby that no run uses costs as much processor time as a run.
+        AGENTWEAVER_LOCAL_WARM: '0',
       }),
       AGENTWEAVER_LOG_LEVEL: 'silent',
       AGENTWEAVER_MAX_RUNS_PER_OWNER: '16',

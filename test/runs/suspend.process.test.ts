@@ -308,7 +308,7 @@ it('keeps an uploaded workspace over a suspension', async () => {
   await service.decideShell(alice, id, { outcome: 'approved', requestId: approval?.requestId, scope: 'once' })
   await follow(service, id)
 
-  const archive = await service.downloadWorkspace(alice, id)
+  const archive = await service.downloadWorkspace(alice, id, AbortSignal.timeout(600_000))
   expect(Buffer.concat(await Array.fromAsync(archive)).toString()).toContain('before\nremoved\nafter\n')
 })
 

@@ -41,7 +41,9 @@ const calls = (events: Awaited<ReturnType<typeof follow>>, command: string) =>
   dataOf(events, 'tool.call').filter(({ request }) => JSON.stringify(request).includes(command))
 
 const logOf = async ({ service }: Started, id: string) =>
-  Buffer.concat(await Array.fromAsync(await service.downloadWorkspace(alice, id))).toString()
+  Buffer.concat(
+    await Array.fromAsync(await service.downloadWorkspace(alice, id, AbortSignal.timeout(600_000))),
+  ).toString()
 
 const STEPS = [shell(ONE), PAUSE, shell(TWO), { kind: 'wait', ms: 4_000 } as const]
 const report = tool('report_outcome', { outcome: 'succeeded' })

@@ -38,7 +38,7 @@ it('starts when the workspace is uploaded, works on it, and gives it back when t
 
   expect(dataOf(events, 'done')).toEqual([{ state: 'succeeded' }])
   expect((await service.readRun(alice, run.id)).checkpointAt).toBeDefined()
-  const files = await filesOf(await service.downloadWorkspace(alice, run.id))
+  const files = await filesOf(await service.downloadWorkspace(alice, run.id, AbortSignal.timeout(600_000)))
   expect(files).toEqual({ 'in.txt': 'hello\n', 'out.txt': 'HELLO\n' })
 })
 
@@ -194,10 +194,12 @@ it('gives a sandbox its workspace as an archive while it serves and after it has
   const events = () => service.readEvents(alice, sandbox.id, { after: 0, limit: 100 })
   await until('the command has ended', async () => dataOf(await events(), 'command.exited').length > 0)
 
-  const files = await filesOf(await service.downloadWorkspace(alice, sandbox.id))
+  const files = await filesOf(
+    await service.downloadWorkspace(alice, sandbox.id, AbortSignal.timeout(600_000)),
+  )
   await service.destroySandbox(alice, sandbox.id)
   await follow(service, sandbox.id)
-  const kept = await filesOf(await service.downloadWorkspace(alice, sandbox.id))
+  const kept = await filesOf(await service.downloadWorkspace(alice, sandbox.id, AbortSignal.timeout(600_000)))
 
   expect(files).toEqual({ 'x.txt': 'kept\n' })
   expect(kept).toEqual({ 'x.txt': 'kept\n' })

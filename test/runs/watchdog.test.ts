@@ -16,6 +16,7 @@ const LIMITS = {
   uploadTimeoutMs: HOUR_MS,
   suspendAfterMs: undefined,
   maxSuspendedPerOwner: 100,
+  maxStoredBytesPerOwner: 1_000_000,
   checkpointEveryMs: 120_000,
   suspendedRetentionMs: 1_000_000,
 }

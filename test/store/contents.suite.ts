@@ -88,6 +88,27 @@ export function testContents(engine: StoreUnderTest): void {
       await store.close()
     })
 
+    it('adds up what an owner stores in contents and uploads, and nothing that is incomplete', async () => {
+      const { store, execute } = await place()
+      const runId = await givenRun(store)
+      expect(await store.storedBytes('ada')).toBe(0)
+
+      await write(store, patterned(100))
+      await write(store, patterned(100))
+      await write(store, patterned(7), 'bob')
+      await store.writeBlob({ runId, name: 'workspace', maxBytes: 99 }, pieces(patterned(9)))
+      const broken = async function* () {
+        yield patterned(5)
+        throw new Error('the sandbox is gone')
+      }
+      await expect(store.writeContent({ owner: 'ada', maxBytes: MIB }, broken())).rejects.toThrow('gone')
+
+      expect(await store.storedBytes('ada')).toBe(109)
+      await execute("update contents set state = 'deleting' where owner = 'ada'")
+      expect(await store.storedBytes('ada')).toBe(9)
+      await store.close()
+    })
+
     it('leaves nothing of a source that fails or is too long', async () => {
       const { store, count } = await place()
       const broken = async function* () {

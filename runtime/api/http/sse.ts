@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { RunEnvelope } from '../../../contracts/events.ts'
 import { HEARTBEAT_MS } from '../../../contracts/limits.ts'
-import { SandboxError } from '../../kit/errors.ts'
+import { OpenReplies } from './open-replies.ts'
 import { Turns } from './turns.ts'
 
 /** Reconnection delay for `EventSource`. */
@@ -16,12 +16,18 @@ export type StreamLimits = {
 
 /** All open event streams, to limit their number and to end them at a shutdown. Readers can resume on another replica. */
 export class OpenStreams {
-  readonly #open = new Map<AbortController, string>()
-  readonly #limits: StreamLimits
+  readonly #open: OpenReplies
   readonly #turns = new Turns()
 
-  constructor(limits: StreamLimits) {
-    this.#limits = limits
+  constructor({ perKey, inAll }: StreamLimits) {
+    this.#open = new OpenReplies({
+      perRequester: perKey,
+      inAll,
+      requesterOf: ({ credential }) => credential?.keyId ?? '',
+      requester: 'This API key has',
+      what: 'event streams',
+      remedy: 'Close some, or read pages of events.',
+    })
   }
 
   /**
@@ -29,22 +35,7 @@ export class OpenStreams {
    * if a limit is reached.
    */
   admit(request: FastifyRequest, reply: FastifyReply): AbortSignal {
-    const keyId = request.credential?.keyId ?? ''
-    this.#refuseMore(keyId)
-    const controller = new AbortController()
-    this.#open.set(controller, keyId)
-    reply.raw.once('close', () => {
-      this.#open.delete(controller)
-      controller.abort()
-    })
-    return controller.signal
-  }
-
-  #refuseMore(keyId: string): void {
-    const { perKey, inAll } = this.#limits
-    if (this.#open.size >= inAll) throw tooManyStreams(`This service has ${inAll} open event streams`)
-    const own = [...this.#open.values()].filter((other) => other === keyId).length
-    if (own >= perKey) throw tooManyStreams(`This API key has ${perKey} open event streams`)
+    return this.#open.admit(request, reply)
   }
 
   /**
@@ -58,12 +49,9 @@ export class OpenStreams {
 
   /** Ends every stream between two events. */
   close(): void {
-    for (const controller of this.#open.keys()) controller.abort()
+    this.#open.endAll()
   }
 }
-
-const tooManyStreams = (what: string) =>
-  new SandboxError('too_many_streams', `${what}, which is the limit. Close some, or read pages of events.`)
 
 /** Characters that a stream may write before other streams and requests get a turn. */
 const CHARACTERS_PER_TURN = 32_768

@@ -1,3 +1,4 @@
+import type { Downloads } from '../http/downloads.ts'
 import type { Once } from '../http/idempotency.ts'
 import type { OpenStreams } from '../http/sse.ts'
 import type { RunService } from '../runs/service.ts'
@@ -7,4 +8,5 @@ export interface RouteDeps {
   readonly service: RunService
   readonly once: Once
   readonly streams: OpenStreams
+  readonly downloads: Downloads
 }

@@ -15,8 +15,11 @@ const Path = z.string().max(FILE_LIMITS.maxPathBytes)
 const FileParams = SandboxParams.extend({ '*': Path })
 
 /** The files of a sandbox without an agent. */
-export const fileRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once, streams }) => {
-  const deps = { service, once, streams }
+export const fileRoutes: FastifyPluginAsyncZod<RouteDeps> = async (
+  app,
+  { service, once, streams, downloads },
+) => {
+  const deps = { service, once, streams, downloads }
   await app.register(fileReadingRoutes, deps)
   await app.register(fileWritingRoutes, deps)
 }

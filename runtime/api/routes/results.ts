@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream'
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import * as z from 'zod'
 import { BUNDLE_MEDIA_TYPE, PATCH_MEDIA_TYPE, RunDiff } from '../../../contracts/results.ts'
@@ -9,7 +8,7 @@ import type { RouteDeps } from './deps.ts'
 const schema = { ...GUARDED, tags: ['results'], params: RunParams, querystring: z.strictObject({}) }
 
 /** Changes of a run in a user's folder. They are collected once, when the run ends. */
-export const resultRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service }) => {
+export const resultRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, downloads }) => {
   const diffSchema = {
     ...schema,
     operationId: 'getRunDiff',
@@ -27,8 +26,11 @@ export const resultRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { serv
     response: { 200: bytesOf(PATCH_MEDIA_TYPE), ...problems(404, 409) },
   }
   app.get('/:id/diff/patch', { schema: patchSchema }, async (request, reply) => {
-    const patch = await service.readPatch(callerOf(request), request.params.id)
-    return reply.type(PATCH_MEDIA_TYPE).send(Readable.from(patch, { objectMode: false }))
+    return downloads.send(request, reply, async () => {
+      const patch = await service.readPatch(callerOf(request), request.params.id)
+      reply.type(PATCH_MEDIA_TYPE)
+      return patch
+    })
   })
 
   const bundleSchema = {
@@ -39,8 +41,10 @@ export const resultRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { serv
   }
   app.get('/:id/bundle', { schema: bundleSchema }, async (request, reply) => {
     const { id } = request.params
-    const bundle = await service.readBundle(callerOf(request), id)
-    reply.header('content-disposition', `attachment; filename="${id}.bundle"`)
-    return reply.type(BUNDLE_MEDIA_TYPE).send(Readable.from(bundle, { objectMode: false }))
+    return downloads.send(request, reply, async () => {
+      const bundle = await service.readBundle(callerOf(request), id)
+      reply.header('content-disposition', `attachment; filename="${id}.bundle"`).type(BUNDLE_MEDIA_TYPE)
+      return bundle
+    })
   })
 }

@@ -10,7 +10,10 @@ import type { RouteDeps } from './deps.ts'
 
 const tags = ['workspace']
 
-export const workspaceRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
+export const workspaceRoutes: FastifyPluginAsyncZod<RouteDeps> = async (
+  app,
+  { service, once, downloads },
+) => {
   // The body is passed on as a stream, because a workspace is too large for a buffer.
   app.addContentTypeParser(TAR_MEDIA_TYPE, (_request, payload, done) => done(null, payload))
 
@@ -55,9 +58,12 @@ export const workspaceRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { s
       },
     },
     async (request, reply) => {
-      const archive = await service.downloadWorkspace(callerOf(request), request.params.id)
-      reply.header('content-disposition', `attachment; filename="${request.params.id}.tar"`)
-      return reply.type(TAR_MEDIA_TYPE).send(Readable.from(archive, { objectMode: false }))
+      const { id } = request.params
+      return downloads.send(request, reply, async (signal) => {
+        const archive = await service.downloadWorkspace(callerOf(request), id, signal)
+        reply.header('content-disposition', `attachment; filename="${id}.tar"`).type(TAR_MEDIA_TYPE)
+        return archive
+      })
     },
   )
 }

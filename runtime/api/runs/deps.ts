@@ -34,6 +34,8 @@ export type RunLimits = {
   readonly maxRuns: number
   readonly maxRunsPerOwner: number
   readonly maxSuspendedPerOwner: number
+  /** An owner that stores more cannot start a run, and cannot save one. */
+  readonly maxStoredBytesPerOwner: number
   /** Runs that wait for a place: in the deployment, and of one owner. */
   readonly maxQueued: number
   readonly maxQueuedPerOwner: number

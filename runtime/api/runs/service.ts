@@ -100,7 +100,7 @@ export interface RunService {
 
   /** Starts the run that waited for the upload. `conflict` if it does not wait. */
   uploadWorkspace(caller: Caller, id: string, archive: AsyncIterable<Uint8Array>): Promise<Run>
-  downloadWorkspace(caller: Caller, id: string): Promise<AsyncIterable<Uint8Array>>
+  downloadWorkspace(caller: Caller, id: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>>
 
   /** The changes of a run in its folder. `run_not_ready` until the run ends, `not_found` if there are none. */
   readDiff(caller: Caller, id: string): Promise<RunDiff>

@@ -127,6 +127,25 @@ async function* verified(source: AsyncIterable<Uint8Array>, sha256: string): Asy
     throw new SandboxError('internal', 'The stored content does not have the digest it was stored with.')
 }
 
+/** Complete contents, uploads and results of an owner. A content that several runs share counts once. */
+export async function storedBytes({ db }: Scope, owner: string): Promise<number> {
+  // Literals instead of parameters, so that the databases can use the partial indexes.
+  const isComplete = sql<boolean>`state = 'complete'`
+  const contents = db
+    .selectFrom('contents')
+    .select(({ fn }) => fn.sum<number | string | null>('bytes').as('bytes'))
+    .where('owner', '=', toText(owner))
+    .where(isComplete)
+  const ofRuns = db.selectFrom('runs').select('id').where('owner', '=', toText(owner))
+  const blobs = db
+    .selectFrom('blobs')
+    .select(({ fn }) => fn.sum<number | string | null>('bytes').as('bytes'))
+    .where('run_id', 'in', ofRuns)
+    .where(isComplete)
+  const sums = await Promise.all([contents.executeTakeFirst(), blobs.executeTakeFirst()])
+  return sums.reduce((total, row) => total + Number(row?.bytes ?? 0), 0)
+}
+
 const DAY_MS = 86_400_000
 /** A writer that takes this long is dead. */
 const ABANDONED_AFTER_MS = 3_600_000

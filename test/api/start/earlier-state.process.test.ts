@@ -1,13 +1,11 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { aFolder, runCli, startAtTerminal } from '../../cli/run-cli.ts'
+import { API } from '../../helpers/built-programs.ts'
 import { seal } from '../../state-folder/earlier-state.ts'
 import { startService } from '../service-process.ts'
-
-const SERVER = fileURLToPath(new URL('../../../runtime/api/server.ts', import.meta.url))
 
 /** A project with the state of a real service, as earlier versions left it. */
 async function aProject() {
@@ -24,7 +22,7 @@ async function aProject() {
 }
 
 const atTerminal = ({ env, project }: Awaited<ReturnType<typeof aProject>>) =>
-  startAtTerminal([], { env, cwd: project }, SERVER)
+  startAtTerminal([], { env, cwd: project }, API)
 
 test('at a terminal it asks, and after a yes it moves the state and continues with it', async () => {
   const place = await aProject()

@@ -25,6 +25,7 @@ import {
 import { type SandboxPolicy, settingsOfRun } from './sandbox-policy.ts'
 import { parseSettings, readSettingsFile } from './settings-file.ts'
 import { type SettingsSource, settleSettings } from './settings-in-force.ts'
+import { refuseFullStorage } from './storage-limit.ts'
 import { admitWorkspace } from './workspace-admission.ts'
 
 export type StartDeps = {
@@ -228,8 +229,11 @@ async function insert({ run: deps, audit }: StartDeps, insertion: Insertion): Pr
   })
 }
 
-const start = async (deps: StartDeps, caller: Caller, wanted: Wanted): Promise<RunRow> =>
-  insert(deps, { caller, wanted, prepared: await prepare(deps, caller, wanted) })
+async function start(deps: StartDeps, caller: Caller, wanted: Wanted): Promise<RunRow> {
+  const prepared = await prepare(deps, caller, wanted)
+  await refuseFullStorage(deps.run, caller.owner)
+  return insert(deps, { caller, wanted, prepared })
+}
 
 export const insertRun = (deps: StartDeps, caller: Caller, request: StartRun): Promise<RunRow> =>
   start(deps, caller, asksFor(request))

@@ -10,6 +10,7 @@ import { toRun } from '../run-view.ts'
 import type { Caller } from '../service.ts'
 import { settingsOfArchive } from './archive-settings.ts'
 import { ignoredNotices } from './settings-in-force.ts'
+import { writeWithin } from './storage-limit.ts'
 
 /** Runs that wait for their workspace: each starts when it is there, or fails when it does not come. */
 export function createUploads(deps: RunDeps, parts: FinishParts) {
@@ -66,9 +67,9 @@ export function createUploads(deps: RunDeps, parts: FinishParts) {
       }
       uploading.add(run.id)
       try {
-        await deps.store.writeBlob(
-          { runId: run.id, name: 'workspace', maxBytes: FILE_LIMITS.maxArchiveBytes },
-          archive,
+        const limit = { owner: run.owner, maxBytes: FILE_LIMITS.maxArchiveBytes, what: 'the workspace' }
+        await writeWithin(deps, limit, (maxBytes) =>
+          deps.store.writeBlob({ runId: run.id, name: 'workspace', maxBytes }, archive),
         )
         const notices = await noticesOf(run)
         clearTimeout(timers.get(run.id))

@@ -3,7 +3,7 @@ import type { Location, Locations } from './stored-manifest.ts'
 
 /** A file of at least this size is a content by itself. Smaller ones share a pack, so that 10,000 small files are few rows. */
 const SMALL_BYTES = 1_048_576
-export const PACK_BYTES = 16_777_216
+const PACK_BYTES = 16_777_216
 /** Packs with a smaller used share are packed again when there are many, so that few bytes do not keep many packs. */
 const LOOSE_BYTES = 4_194_304
 const MAX_LOOSE = 16

@@ -9,6 +9,7 @@ import type { RunRow, Store } from '../../../store/store.ts'
 import { isStoreFault } from '../../../store/store-fault.ts'
 import { FileFault } from '../../../workspace/file-fault.ts'
 import { judgeManifest } from '../../../workspace/snapshot/judge-manifest.ts'
+import { HandledManifest, MANIFEST_ROOMS, ManifestRoomTaken } from './manifest-room.ts'
 import { planPacks, type Wanted } from './plan-packs.ts'
 import {
   decodeManifest,
@@ -21,6 +22,8 @@ import { verifiedPack } from './verified-pack.ts'
 
 /** A workspace in which files change all the time is stored as an archive after so many attempts. */
 const MAX_ATTEMPTS = 3
+/** A quarter of the time that a checkpoint in the middle of a turn has. */
+const ROOM_WAIT_MS = 7_500
 /** Lines between two pauses in which the process serves other requests. */
 const LINES_PER_PAUSE = 1_000
 
@@ -35,8 +38,8 @@ type Saving = {
 
 /**
  * Stores the workspace of a sandbox: a manifest, and the contents that the last checkpoint does not have. A workspace that
- * cannot be stored like this is stored as one archive: AgentHost is of an earlier release, a path has no portable form, or
- * files keep changing.
+ * cannot be stored like this is stored as one archive: AgentHost is of an earlier release, a path has no portable form,
+ * files keep changing, or the manifest is large and others of that kind are handled.
  */
 export async function saveWorkspace(saving: Saving): Promise<SavedWorkspace> {
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
@@ -63,8 +66,23 @@ async function saveArchive({ store, run, client, signal }: Saving): Promise<Save
 }
 
 async function saveManifest(saving: Saving): Promise<SavedWorkspace | 'unusable'> {
+  const { run, signal } = saving
+  const room = MANIFEST_ROOMS.saving
+  const handled = new HandledManifest({ room, owner: run.owner, signal, waitMs: ROOM_WAIT_MS })
+  try {
+    return await saveHandled(saving, handled)
+  } catch (error) {
+    // An archive needs more time and little memory.
+    if (error instanceof ManifestRoomTaken) return 'unusable'
+    throw error
+  } finally {
+    handled.done()
+  }
+}
+
+async function saveHandled(saving: Saving, handled: HandledManifest): Promise<SavedWorkspace | 'unusable'> {
   const { store, run, client, signal } = saving
-  const text = await readManifest(client, signal)
+  const text = await readManifest(client, handled, signal)
   if (text === undefined) return 'unusable'
   const tree = createHash('sha256').update(text).digest('hex')
   const last = await store.readCheckpoint(run.id)
@@ -73,7 +91,7 @@ async function saveManifest(saving: Saving): Promise<SavedWorkspace | 'unusable'
   }
   const entries = await judged(text)
   if (entries === undefined) return 'unusable'
-  const { kept, groups } = planPacks(entries, await lastLocations(store, last))
+  const { kept, groups } = planPacks(entries, await lastLocations(store, last, handled))
   const locations = new Map(kept)
   for (const group of groups) {
     for (const [file, location] of await receive(saving, group)) locations.set(file, location)
@@ -86,10 +104,13 @@ async function saveManifest(saving: Saving): Promise<SavedWorkspace | 'unusable'
 }
 
 /** Undefined if this AgentHost sends no manifest, or one that is too long. */
-async function readManifest(client: Saving['client'], signal: AbortSignal): Promise<string | undefined> {
+async function readManifest(
+  client: Saving['client'],
+  handled: HandledManifest,
+  signal: AbortSignal,
+): Promise<string | undefined> {
   try {
-    const pieces = await Array.fromAsync(await client.getManifest(signal))
-    return Buffer.concat(pieces).toString()
+    return (await handled.collect(await client.getManifest(signal))).toString()
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof SandboxError && NO_MANIFEST.has(error.code)) return undefined
@@ -117,13 +138,14 @@ async function judged(text: string): Promise<ManifestEntry[] | undefined> {
 async function lastLocations(
   store: Store,
   last: Awaited<ReturnType<Store['readCheckpoint']>>,
+  handled: HandledManifest,
 ): Promise<Locations> {
   if (last?.workspace?.kind !== 'manifest') return new Map()
   try {
-    const pieces = await Array.fromAsync(await store.readContent(last.owner, last.workspace.sha256))
-    return (await decodeManifest(Buffer.concat(pieces))).locations
+    const stored = await handled.collect(await store.readContent(last.owner, last.workspace.sha256))
+    return (await decodeManifest(stored, handled)).locations
   } catch (error) {
-    if (isStoreFault(error)) throw error
+    if (isStoreFault(error) || error instanceof ManifestRoomTaken) throw error
     // A last manifest that cannot be read must not prevent the next one.
     return new Map()
   }

@@ -4,6 +4,7 @@ import * as z from 'zod'
 import { FILE_LIMITS } from '../../../../contracts/limits.ts'
 import { MANIFEST_LIMITS, type ManifestEntry, Sha256 } from '../../../../contracts/workspace-manifest.ts'
 import { judgeManifest } from '../../../workspace/snapshot/judge-manifest.ts'
+import { type HandledManifest, SMALL_MANIFEST_BYTES } from './manifest-room.ts'
 
 export const TREE_LIMITS = {
   maxEntries: FILE_LIMITS.maxArchiveEntries,
@@ -39,9 +40,9 @@ export async function encodeManifest(text: string, locations: Locations): Promis
 
 export async function decodeManifest(
   bytes: Uint8Array,
+  handled: Pick<HandledManifest, 'need'>,
 ): Promise<{ readonly locations: Locations; readonly entries: () => Iterable<ManifestEntry> }> {
-  const maxOutputLength = MANIFEST_LIMITS.maxBytes + MAX_HEAD_BYTES
-  const stored = (await unzip(bytes, { maxOutputLength })).toString()
+  const stored = (await unpack(bytes, handled)).toString()
   const end = stored.indexOf('\n')
   const { contents } = Head.parse(JSON.parse(stored.slice(0, end)))
   const locations = contents.flatMap(({ sha256, files }) =>
@@ -51,4 +52,16 @@ export async function decodeManifest(
     locations: new Map(locations),
     entries: () => judgeManifest(stored.slice(end + 1), TREE_LIMITS),
   }
+}
+
+/** The size is known only afterwards, so a manifest is unpacked as a small one first. */
+async function unpack(bytes: Uint8Array, handled: Pick<HandledManifest, 'need'>): Promise<Buffer> {
+  const small = await unzip(bytes, { maxOutputLength: SMALL_MANIFEST_BYTES }).catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') return undefined
+    throw error
+  })
+  if (small) return small
+  const maxOutputLength = MANIFEST_LIMITS.maxBytes + MAX_HEAD_BYTES
+  await handled.need(maxOutputLength)
+  return unzip(bytes, { maxOutputLength })
 }

@@ -5,6 +5,7 @@ import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { StoredCheckpoint, StoredWorkspace } from '../../../store/checkpoint.ts'
 import type { RunChange, RunRow, Store, Transaction } from '../../../store/store.ts'
+import { storeWithin } from '../admit/storage-limit.ts'
 import { type SavedWorkspace, saveWorkspace } from '../checkpoints/save-workspace.ts'
 import type { RunDeps } from '../deps.ts'
 import { whileHeld } from '../held-run.ts'
@@ -16,7 +17,7 @@ const CHECKPOINT_TIMEOUT_MS = 120_000
  * and precedes every release.
  */
 export async function checkpoint(
-  deps: Pick<RunDeps, 'store' | 'clock'>,
+  deps: Pick<RunDeps, 'store' | 'clock' | 'limits'>,
   run: RunRow,
   client: AgentHostClient,
 ): Promise<void> {
@@ -39,11 +40,12 @@ export type SavedParts = {
  * the user is not copied.
  */
 export async function saveParts(
-  { store }: Pick<RunDeps, 'store'>,
+  deps: Pick<RunDeps, 'store' | 'limits'>,
   run: RunRow,
   { client, signal = withTimeout(CHECKPOINT_TIMEOUT_MS) }: Partial<From> & Pick<From, 'client'>,
 ): Promise<SavedParts> {
-  const { generation, hostSequence } = (await store.readRun(run.id)) ?? run
+  const { generation, hostSequence } = (await deps.store.readRun(run.id)) ?? run
+  const store = await storeWithin(deps, run.owner)
   const session = run.kind === 'agent' ? await saveSession(store, run, { client, signal }) : undefined
   const workspace =
     run.workspace.kind === 'path' ? undefined : await saveWorkspace({ store, run, client, signal })

@@ -14,7 +14,7 @@ import { promote, saveParts } from './checkpoint.ts'
  * failed checkpoint; the run then keeps its sandbox and waits.
  */
 export async function suspend(
-  deps: Pick<RunDeps, 'store' | 'clock'>,
+  deps: Pick<RunDeps, 'store' | 'clock' | 'limits'>,
   run: RunRow,
   client: AgentHostClient,
 ): Promise<'suspended' | 'queued'> {

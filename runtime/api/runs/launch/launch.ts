@@ -8,6 +8,7 @@ import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { BoundSandbox, ClaimRequest } from '../../../sandboxes/provider.ts'
 import type { RunRow, Transaction, TurnRow } from '../../../store/store.ts'
+import { MANIFEST_ROOMS } from '../checkpoints/manifest-room.ts'
 import type { RunDeps } from '../deps.ts'
 import { patiently } from '../drive/patient-store.ts'
 import { whileHeld } from '../held-run.ts'
@@ -228,8 +229,10 @@ async function putWorkspace(
   to: { client: AgentHostClient; signal: AbortSignal },
 ) {
   if (run.workspace.kind === 'path') return
-  const archive = await openWorkspaceArchive(store, run)
-  if (archive) return to.client.putWorkspace(archive, withTimeout(WORKSPACE_TIMEOUT_MS, to.signal))
+  const signal = withTimeout(WORKSPACE_TIMEOUT_MS, to.signal)
+  const room = MANIFEST_ROOMS.restoring
+  const archive = await openWorkspaceArchive(store, run, { room, signal, waitMs: WORKSPACE_TIMEOUT_MS })
+  if (archive) return to.client.putWorkspace(archive, signal)
   if (run.workspace.kind !== 'empty')
     throw new SandboxError('workspace_invalid', 'the workspace of the run is not in the store')
 }

@@ -1,5 +1,5 @@
 import type { RunRow, Store } from '../../../store/store.ts'
-import { openStoredWorkspace } from '../checkpoints/open-workspace.ts'
+import { type Opening, openStoredWorkspace } from '../checkpoints/open-workspace.ts'
 
 type Stored = Pick<Store, 'readBlob' | 'readCheckpoint' | 'readContent'>
 
@@ -10,9 +10,10 @@ type Stored = Pick<Store, 'readBlob' | 'readCheckpoint' | 'readContent'>
 export async function openWorkspaceArchive(
   store: Stored,
   { id }: Pick<RunRow, 'id'>,
+  opening: Opening,
 ): Promise<AsyncIterable<Uint8Array> | undefined> {
   const checkpoint = await store.readCheckpoint(id)
-  if (checkpoint?.workspace) return openStoredWorkspace(store, checkpoint)
+  if (checkpoint?.workspace) return openStoredWorkspace(store, checkpoint, opening)
   // The upload, also of a run that began with only the session of another run, or the checkpoint of an earlier release.
   return (await store.readBlob(id, 'workspace'))?.chunks
 }

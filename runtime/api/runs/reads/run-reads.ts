@@ -1,7 +1,8 @@
 import type { Run } from '../../../../contracts/api.ts'
-import { deadline, withTimeout } from '../../../kit/deadline.ts'
+import { deadline } from '../../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
+import { MANIFEST_ROOMS } from '../checkpoints/manifest-room.ts'
 import type { RunDeps } from '../deps.ts'
 import { openWorkspaceArchive } from '../launch/restore.ts'
 import type { RunViews } from '../queue/queue-view.ts'
@@ -29,13 +30,14 @@ type Reads = Pick<
 type ReadDeps = Pick<RunDeps, 'store' | 'provider'> & { readonly views: RunViews }
 type FindServing = (caller: Caller, id: string) => Promise<SandboxUse>
 
-const ARCHIVE_TIMEOUT_MS = 600_000
+/** A large workspace that is downloaded keeps others out for as long. */
+const ROOM_WAIT_MS = 15_000
 /** Readiness turns false within two seconds of a fault of the store. */
 const STORE_CHECK_MS = 1_500
 
-async function* workspaceOf({ client, done }: SandboxUse): AsyncGenerator<Uint8Array> {
+async function* workspaceOf({ client, done }: SandboxUse, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   try {
-    yield* await client.getWorkspace(withTimeout(ARCHIVE_TIMEOUT_MS))
+    yield* await client.getWorkspace(signal)
   } finally {
     await done()
   }
@@ -59,13 +61,14 @@ export function createRunReads({ store, provider, views }: ReadDeps, findServing
         ...present({ next: page.next }),
       }
     },
-    async downloadWorkspace(caller, id) {
+    async downloadWorkspace(caller, id, signal) {
       const run = await requireRun(store, caller, id)
-      if (!isFinal(run)) return workspaceOf(await findServing(caller, id))
+      if (!isFinal(run)) return workspaceOf(await findServing(caller, id), signal)
       if (run.workspace.kind === 'path') {
         throw new SandboxError('run_ended', `run ${id} has ended; ${whereWorkIs(run.workspace)}`)
       }
-      const archive = await openWorkspaceArchive(store, run)
+      const room = MANIFEST_ROOMS.downloading
+      const archive = await openWorkspaceArchive(store, run, { room, signal, waitMs: ROOM_WAIT_MS })
       if (!archive)
         throw new SandboxError(
           'not_found',

@@ -1,0 +1,56 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { SandboxError } from '../../kit/errors.ts'
+
+export type ReplyLimits = {
+  /** Whose replies are counted together. */
+  readonly requesterOf: (request: FastifyRequest) => string
+  readonly perRequester: number
+  readonly inAll: number
+  /** For the messages: "This API key has 100 open event streams", and what to do. */
+  readonly requester: string
+  readonly what: string
+  readonly remedy: string
+}
+
+/** Replies that stay open for long. Each needs memory or a connection, so their number is limited. */
+export class OpenReplies {
+  readonly #open = new Map<AbortController, string>()
+  readonly #limits: ReplyLimits
+
+  constructor(limits: ReplyLimits) {
+    this.#limits = limits
+  }
+
+  /**
+   * Returns a signal that aborts when the reader disconnects or the service ends its replies. Throws `too_many_streams` if a
+   * limit is reached.
+   */
+  admit(request: FastifyRequest, reply: FastifyReply): AbortSignal {
+    const requester = this.#limits.requesterOf(request)
+    this.#refuseMore(requester)
+    const controller = new AbortController()
+    this.#open.set(controller, requester)
+    reply.raw.once('close', () => {
+      this.#open.delete(controller)
+      controller.abort()
+    })
+    return controller.signal
+  }
+
+  #refuseMore(one: string): void {
+    const { perRequester, inAll, requester, what, remedy } = this.#limits
+    const refuse = (who: string, count: number) => {
+      throw new SandboxError(
+        'too_many_streams',
+        `${who} ${count} open ${what}, which is the limit. ${remedy}`,
+      )
+    }
+    if (this.#open.size >= inAll) refuse('This service has', inAll)
+    const own = [...this.#open.values()].filter((other) => other === one).length
+    if (own >= perRequester) refuse(requester, perRequester)
+  }
+
+  endAll(): void {
+    for (const controller of this.#open.keys()) controller.abort()
+  }
+}
