@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { type Approval, FINAL_STATES, type Run } from '../../contracts/api.ts'
 import type { RunEgress } from '../../contracts/run-egress.ts'
+import { SandboxError } from '../../runtime/kit/errors.ts'
 import { EXIT } from '../exit-status.ts'
 import { duration } from '../terminal/duration.ts'
 import { facts } from '../terminal/table.ts'
@@ -31,7 +32,15 @@ function waitWords(run: Run): string | undefined {
 const restrictedWords = ({ restrictions }: Run) =>
   restrictions?.map((one) => restrictionWords({ ...one, scope: one.scope.kind })).join('; ')
 
-function networkWords({ runId, denied }: RunEgress): string | undefined {
+/** A service of an earlier release does not tell what was refused. */
+function withoutRoute(error: unknown): undefined {
+  if (error instanceof SandboxError && error.code === 'not_found') return undefined
+  throw error
+}
+
+function networkWords(egress: RunEgress | undefined): string | undefined {
+  if (!egress) return undefined
+  const { runId, denied } = egress
   const count = denied.reduce((sum, one) => sum + one.count, 0)
   if (count === 0) return undefined
   return `${count} ${count === 1 ? 'connection' : 'connections'} refused: agentweaver egress explain ${runId}`
@@ -42,7 +51,11 @@ const WITHOUT_SANDBOX: ReadonlySet<Run['state']> = new Set(['queued', 'pending_c
 /** The service names the last sandbox, which the run may have given back. */
 const sandboxOf = ({ state, sandbox }: Run) => (WITHOUT_SANDBOX.has(state) ? undefined : sandbox)
 
-function factsOf(run: Run, egress: RunEgress, { terminal }: CliContext): (readonly [string, string])[] {
+function factsOf(
+  run: Run,
+  egress: RunEgress | undefined,
+  { terminal }: CliContext,
+): (readonly [string, string])[] {
   const { paint } = terminal
   const model = run.agent.model === undefined ? '' : `, ${run.agent.model}`
   const sandbox = sandboxOf(run)
@@ -117,13 +130,13 @@ export function showCommand(context: CliContext): Command {
     const run = await connection.client.readRun(id)
     const isFinal = FINAL_STATES.some((state) => state === run.state)
     const approvals = isFinal ? [] : (await connection.client.listApprovals(id)).items
-    const egress = await connection.client.readEgress(id)
+    const egress = await connection.client.readEgress(id).catch(withoutRoute)
     const suffix = serviceSuffix(options)
     if (options.json)
       context.terminal.json({
         ...run,
         approvals,
-        egressDenied: egress.denied,
+        ...(egress && { egressDenied: egress.denied }),
         continueWith: continueWith(run, approvals, suffix),
       })
     else {
