@@ -6,6 +6,7 @@ import type { RunDeps } from '../runtime/api/runs/deps.ts'
 import { timeOrderedId } from '../runtime/api/runs/ids.ts'
 import { candidates, pickNext } from '../runtime/api/runs/queue/pick-next.ts'
 import { createRunViews } from '../runtime/api/runs/queue/queue-view.ts'
+import { Restrictions } from '../runtime/api/runs/restrictions/restrictions.ts'
 import { silentLog } from '../runtime/kit/log.ts'
 import { openStore, type StoreLocation } from '../runtime/store/open-store.ts'
 import type { NewRun, RunRow, Store, Transaction } from '../runtime/store/store.ts'
@@ -78,6 +79,7 @@ const depsOf = (store: Store) =>
     clock: () => new Date(),
     limits: { maxRuns: 10 * UNDER_WAY, maxRunsPerOwner: UNDER_WAY },
     holder: { id: 'bench' },
+    restrictions: new Restrictions({ store, log: silentLog }),
   }) as unknown as RunDeps
 
 /** Samples of work inside one transaction each: its begin and its end belong to the pick, not to the decision. */

@@ -10,6 +10,7 @@ import { obtainSandbox } from '../runtime/api/runs/drive/obtain-sandbox.ts'
 import { Approvals } from '../runtime/api/runs/gates/approvals.ts'
 import { claimName } from '../runtime/api/runs/ids.ts'
 import { takeOverRuns } from '../runtime/api/runs/replicas/takeover.ts'
+import { Restrictions } from '../runtime/api/runs/restrictions/restrictions.ts'
 import { silentLog } from '../runtime/kit/log.ts'
 import { EventRedactor } from '../runtime/redaction/event-redactor.ts'
 import { createRedactor } from '../runtime/redaction/redactor.ts'
@@ -132,6 +133,7 @@ const depsOver = (store: Store, keys: RunDeps['keys']): RunDeps =>
   ({
     ...{ store, keys, log: silentLog, clock: () => new Date(), holder: { id: 'this process' } },
     limits: { approvalTtlMs: 60_000 },
+    restrictions: new Restrictions({ store, log: silentLog }),
     governance: { forRun: () => ({ touched: { secret: false } }) },
     openRedactor: () => new EventRedactor(createRedactor({ secrets: [], pii: false })),
     provider: {

@@ -17,7 +17,8 @@ export const EXIT_STATUS_HELP = `Exit status:
   0  success                     4  key missing or not accepted
   1  the run failed              5  service not reachable
   2  usage or bad input          6  refused or denied
-  3  not found                   130  interrupted`
+  3  not found                   78  serve: bad settings
+                                 130  interrupted`
 
 const BY_HTTP_STATUS: Readonly<Record<number, ExitStatus>> = {
   400: EXIT.usage,

@@ -9,6 +9,7 @@ import { answerCommand, approveCommand, denyCommand } from './commands/decisions
 import { demoCommand } from './commands/demo.ts'
 import { diffCommand } from './commands/diff.ts'
 import { doctorCommand } from './commands/doctor.ts'
+import { egressCommand } from './commands/egress.ts'
 import { execCommand } from './commands/exec.ts'
 import { fetchCommand } from './commands/fetch.ts'
 import { forkCommand } from './commands/fork.ts'
@@ -18,6 +19,7 @@ import { logoutCommand } from './commands/logout.ts'
 import { logsCommand } from './commands/logs.ts'
 import { moveStateCommand } from './commands/move-state.ts'
 import { previewStackCommand } from './commands/preview-stack.ts'
+import { restrictCommand } from './commands/restrict.ts'
 import { runCommand } from './commands/run.ts'
 import { runsCommand } from './commands/runs.ts'
 import { sandboxCommand } from './commands/sandbox.ts'
@@ -47,6 +49,8 @@ export function buildProgram(context: CliContext, version: string): Command {
     cancelCommand,
     suspendCommand,
     resumeCommand,
+    restrictCommand,
+    egressCommand,
     approveCommand,
     denyCommand,
     answerCommand,

@@ -6,6 +6,7 @@ import { RunEnvelope, RunSource } from './events.ts'
 import { ExecRequest, Isolation } from './exec.ts'
 import { FileEntry } from './files.ts'
 import { SandboxSettingsPatch, SETTINGS_FILE } from './policy.ts'
+import { Restriction } from './restrictions.ts'
 
 /** `run_` or `sbx_` and a UUIDv7 without dashes, so that ids sort by time. */
 export const RunId = z.string().regex(/^(?:run|sbx)_[0-9a-f]{32}$/)
@@ -147,6 +148,8 @@ export const Run = z.object({
   queue: z.object({ position: z.int().min(1), estimatedStart: z.iso.datetime().optional() }).optional(),
   /** What the run has used so far, with its limits. */
   budgets: BudgetUses.optional(),
+  /** Restrictions in force for this run, its owner, or all runs. All of them apply. */
+  restrictions: z.array(Restriction).optional(),
   lastSequence: z.int(),
   createdAt: z.iso.datetime(),
   startedAt: z.iso.datetime().optional(),

@@ -8,7 +8,8 @@ export const AUDIT_LIMITS = { maxPage: 1000, defaultPage: 100, maxProblems: 100 
 
 /**
  * `intent`: an action was decided, before it starts. `outcome`: how it ended. `file.written`: how a write through the
- * file API ended. `decision`: who decided a request for approval. `egress.denied`: a connection that was refused. `seal`: the final head of a run's chain.
+ * file API ended. `decision`: who decided a request for approval. `egress.denied`: a connection that was refused.
+ * `restriction.changed`: who restricted runs, how far, and why. `seal`: the final head of a run's chain.
  */
 export const AuditKind = z.enum([
   'intent',
@@ -17,6 +18,7 @@ export const AuditKind = z.enum([
   'decision',
   'policy.changed',
   'egress.denied',
+  'restriction.changed',
   'key.created',
   'seal',
 ])

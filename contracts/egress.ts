@@ -62,11 +62,15 @@ export const EgressGeneration = z.strictObject({
   runId: z.string().min(1).max(128),
   generation: z.int().nonnegative(),
   phase: RunPhase,
+  /** `read-only`: requests that only read, and no tunnels. `no-network`: nothing. @default normal */
+  restriction: z.enum(['normal', 'read-only', 'no-network']).optional(),
   /** On a laptop: where its commands reach the proxy. */
   socketPath: z.string().startsWith('/').max(107).optional(),
   /** In a cluster: the pod whose tokens and addresses the proxy accepts. */
   pod: EgressPod.optional(),
   destinations: z.array(EgressDestination).max(512),
+  /** Hosts of the operator's list that the settings of the run leave out, to explain a refusal. @default none */
+  withheld: z.array(z.string().max(255)).max(512).optional(),
   /** What the run may still send and receive. Counts from the first state that lists the sandbox. */
   bytesLeft: z.int().nonnegative().optional(),
 })
@@ -112,6 +116,7 @@ export const EgressRule = z.enum([
   'port',
   'proxy-unavailable',
   'request',
+  'restricted',
   'run-ended',
   'too-many-connections',
 ])

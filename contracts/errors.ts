@@ -21,6 +21,7 @@ export const ERROR_STATUS = {
   idempotency_mismatch: 409,
   run_ended: 409,
   run_not_ready: 409,
+  restricted: 409,
   outbox_overrun: 410,
   payload_too_large: 413,
   storage_full: 413,

@@ -5,6 +5,7 @@ import { EgressDenied, EgressSummary } from './egress.ts'
 import { ErrorCode } from './errors.ts'
 import { CommandShell, ExecResult, OutputStream } from './exec.ts'
 import { SettingsOrigin, Verdict } from './policy.ts'
+import { RestrictionLevel } from './restrictions.ts'
 import { ToolOutcome } from './tools.ts'
 
 const Id = z.string().min(1).max(128)
@@ -233,6 +234,16 @@ const API_EVENTS = [
     data: z.strictObject({ code: ErrorCode, message: z.string() }),
   }),
   z.strictObject({ type: z.literal('run.cancelled'), data: z.strictObject({ by: z.string() }) }),
+  /** A restriction that applies to the run was set or changed, or lifted with the level `normal`. */
+  z.strictObject({
+    type: z.literal('run.restricted'),
+    data: z.strictObject({
+      level: RestrictionLevel,
+      scope: z.enum(['run', 'owner', 'all']),
+      by: z.string(),
+      reason: z.string(),
+    }),
+  }),
   z.strictObject({
     type: z.literal('sandbox.selected'),
     data: z.strictObject({

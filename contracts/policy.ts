@@ -3,6 +3,15 @@ import { Budgets } from './budgets.ts'
 import { EXEC_LIMITS } from './exec.ts'
 import { AbsolutePath } from './paths.ts'
 
+/** A host name in lower case, or `*.` and a name, which stands for one more label. */
+export const EgressHost = z
+  .string()
+  .max(255)
+  .regex(
+    /^(?:\*\.)?(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/,
+    'must be a full host name in lower case, such as registry.npmjs.org',
+  )
+
 /**
  * Sandbox settings of a run, in the spelling of a repository's `.agentweaver/settings.yml` (snake_case) and of the
  * `/api/sandbox-policy` routes. Only the operator can set `direct`.
@@ -21,6 +30,8 @@ export const SandboxSettings = z.strictObject({
     .max(EXEC_LIMITS.maxMaxOutputBytes)
     .default(EXEC_LIMITS.defaultMaxOutputBytes),
   network_enabled: z.boolean().default(false),
+  /** The only hosts of the operator's egress list that commands may reach. Without a value, all of them. */
+  egress_hosts: z.array(EgressHost).max(256).optional(),
   /** `true`: no request can accept a run whose last turn ended without `report_outcome`. */
   require_outcome: z.boolean().optional(),
   /** Limits of every run. Without a value, there is no limit. */
@@ -38,13 +49,18 @@ export const SandboxSettingsPatch = z.strictObject({
   redact_pii: SandboxSettings.shape.redact_pii.unwrap().optional(),
   max_output_bytes: SandboxSettings.shape.max_output_bytes.unwrap().optional(),
   network_enabled: SandboxSettings.shape.network_enabled.unwrap().optional(),
+  egress_hosts: SandboxSettings.shape.egress_hosts,
   require_outcome: SandboxSettings.shape.require_outcome,
   budgets: SandboxSettings.shape.budgets,
 })
 export type SandboxSettingsPatch = z.infer<typeof SandboxSettingsPatch>
 
 /** The settings that AgentHost uses. The API alone enforces the others. */
-export const HostSettings = SandboxSettings.omit({ require_outcome: true, budgets: true })
+export const HostSettings = SandboxSettings.omit({
+  require_outcome: true,
+  budgets: true,
+  egress_hosts: true,
+})
 export type HostSettings = z.infer<typeof HostSettings>
 
 /** Path and maximum size of a workspace's settings file. Real files are far smaller. */

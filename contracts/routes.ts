@@ -13,6 +13,7 @@ export const AGENT_HOST_ROUTES = {
   decisions: '/decisions',
   commands: '/commands',
   egress: '/egress',
+  freeze: '/freeze',
 } as const
 
 /** A2A binding: version segment below the base path, protocol version, and version header. */
@@ -31,6 +32,7 @@ export const API_ROUTES = {
   sandboxes: '/api/sandboxes',
   sandboxPolicy: '/api/sandbox-policy',
   trustedFolders: '/api/trusted-folders',
+  restrictions: '/api/restrictions',
   audit: '/api/audit',
 } as const
 

@@ -70,6 +70,8 @@ export const RunnerToHost = z.discriminatedUnion('type', [
     error: FileError.optional(),
   }),
   z.strictObject({ type: z.literal('credit'), id: Id, bytes: z.int().positive() }),
+  /** The request to stop or continue commands is carried out. */
+  z.strictObject({ type: z.literal('frozen'), id: Id }),
 ])
 export type RunnerToHost = z.infer<typeof RunnerToHost>
 
@@ -96,6 +98,8 @@ export const HostToRunner = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('kill'), id: Id }),
   /** Access of commands to the egress proxy. Not tied to a request. */
   z.strictObject({ type: z.literal('egress'), id: z.literal(EGRESS_ID), access: EgressAccess }),
+  /** Stops all commands with SIGSTOP, or lets them continue. Commands that are asked for meanwhile start afterwards. */
+  z.strictObject({ type: z.literal('freeze'), id: Id, isFrozen: z.boolean() }),
   /** For a `write`, the payload is the content. */
   z.strictObject({ type: z.literal('file'), id: Id, operation: FileOperation }),
   /** Starts an incoming tar stream: `data` frames follow, then `end`. */

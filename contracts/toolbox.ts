@@ -17,6 +17,15 @@ export interface ExecIo {
   readonly onChunk: (stream: OutputStream, bytes: Uint8Array) => void | Promise<void>
   readonly stdin?: Uint8Array
   readonly signal?: AbortSignal
+  /** Stops the command's processes, and lets them continue. */
+  readonly freezing?: Freezing
+}
+
+/** Whether commands are stopped at the moment. */
+export interface Freezing {
+  readonly isFrozen: boolean
+  /** Calls back after each change. The return value ends that. */
+  onChange(listener: () => void): () => void
 }
 
 export interface FileAnswer {

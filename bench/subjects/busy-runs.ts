@@ -5,6 +5,7 @@ import { loadDeploymentKeys } from '../../runtime/api/keys/deployment-keys.ts'
 import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import type { RunDeps } from '../../runtime/api/runs/deps.ts'
 import { BatchCommitter } from '../../runtime/api/runs/ingest/commit-batch.ts'
+import { Restrictions } from '../../runtime/api/runs/restrictions/restrictions.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { EventRedactor } from '../../runtime/redaction/event-redactor.ts'
 import { createRedactor } from '../../runtime/redaction/redactor.ts'
@@ -24,6 +25,7 @@ const store = await openStore({ kind: 'sqlite', file: join(folder, 'store.db') }
 const audit = createAuditTrail(await loadDeploymentKeys(join(folder, 'keys')))
 const deps = {
   ...{ store, log: silentLog, clock: () => new Date(), limits: { approvalTtlMs: 60_000 } },
+  restrictions: new Restrictions({ store, log: silentLog }),
   governance: { forRun: () => ({ touched: { secret: false } }) },
   openRedactor: () => new EventRedactor(createRedactor({ secrets: [], pii: true })),
 } as unknown as RunDeps

@@ -7,6 +7,7 @@ import type { RunDeps } from '../../runtime/api/runs/deps.ts'
 import { createActiveRuns } from '../../runtime/api/runs/drive/active-runs.ts'
 import { Approvals } from '../../runtime/api/runs/gates/approvals.ts'
 import { claimName } from '../../runtime/api/runs/ids.ts'
+import { Restrictions } from '../../runtime/api/runs/restrictions/restrictions.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { EventRedactor } from '../../runtime/redaction/event-redactor.ts'
 import { createRedactor } from '../../runtime/redaction/redactor.ts'
@@ -25,6 +26,7 @@ const day = 86_400_000
 const deps = {
   ...{ store, keys, log: silentLog, clock: () => new Date(), holder: { id: 'bench' } },
   limits: { approvalTtlMs: day, idleTimeoutMs: day, stallTimeoutMs: day, runTimeoutMs: day, maxRuns: 10_000 },
+  restrictions: new Restrictions({ store, log: silentLog }),
   governance: { forRun: () => ({ touched: { secret: false } }) },
   openRedactor: () => new EventRedactor(redactor),
   redactText: (text: string) => text,

@@ -45,6 +45,9 @@ export function runTable(runs: readonly Run[], { terminal }: CliContext, what: s
         ? [{ title: 'QUEUE', value: ({ queue }: Run) => (queue ? queueWords(queue, now) : '') }]
         : []),
       { title: 'AGE', value: ({ createdAt }) => age(createdAt, now) },
+      ...(runs.some(({ restrictions }) => restrictions)
+        ? [{ title: 'RESTRICTED', value: restrictedCell, paint: (text: string) => paint.yellow(text) }]
+        : []),
       ...(runs.some(waitOf) ? [{ title: 'WAITS FOR', value: (run: Run) => waitCell(run, now) }] : []),
       { title: 'AGENT', value: ({ agent }) => agent.kind },
       {
@@ -55,6 +58,10 @@ export function runTable(runs: readonly Run[], { terminal }: CliContext, what: s
     { paint, width },
   )
 }
+
+/** For example: `no-network`. */
+const restrictedCell = ({ restrictions = [] }: Run): string =>
+  [...new Set(restrictions.map(({ level }) => level))].join(', ')
 
 function waitCell(run: Run, now: number): string {
   const wait = waitOf(run)

@@ -1,11 +1,14 @@
 import type { Command } from 'commander'
 import { type Approval, FINAL_STATES, type Run } from '../../contracts/api.ts'
+import type { RunEgress } from '../../contracts/run-egress.ts'
+import { SandboxError } from '../../runtime/kit/errors.ts'
 import { EXIT } from '../exit-status.ts'
 import { duration } from '../terminal/duration.ts'
 import { facts } from '../terminal/table.ts'
 import { visible } from '../terminal/visible.ts'
 import { budgetUsesWords } from '../view/budget-words.ts'
 import { queueWords } from '../view/queue-words.ts'
+import { restrictionWords } from '../view/restriction-words.ts'
 import { sourceWords } from '../view/source-words.ts'
 import { continueWith, decisionCommands, isQuestion, waitOf } from '../view/wait-words.ts'
 import {
@@ -26,12 +29,33 @@ function waitWords(run: Run): string | undefined {
   return wait && `${wait.what}, since ${wait.since} (${between(wait.since, undefined)})`
 }
 
+const restrictedWords = ({ restrictions }: Run) =>
+  restrictions?.map((one) => restrictionWords({ ...one, scope: one.scope.kind })).join('; ')
+
+/** A service of an earlier release does not tell what was refused. */
+function withoutRoute(error: unknown): undefined {
+  if (error instanceof SandboxError && error.code === 'not_found') return undefined
+  throw error
+}
+
+function networkWords(egress: RunEgress | undefined): string | undefined {
+  if (!egress) return undefined
+  const { runId, denied } = egress
+  const count = denied.reduce((sum, one) => sum + one.count, 0)
+  if (count === 0) return undefined
+  return `${count} ${count === 1 ? 'connection' : 'connections'} refused: agentweaver egress explain ${runId}`
+}
+
 const WITHOUT_SANDBOX: ReadonlySet<Run['state']> = new Set(['queued', 'pending_capacity', 'suspended'])
 
 /** The service names the last sandbox, which the run may have given back. */
 const sandboxOf = ({ state, sandbox }: Run) => (WITHOUT_SANDBOX.has(state) ? undefined : sandbox)
 
-function factsOf(run: Run, { terminal }: CliContext): (readonly [string, string])[] {
+function factsOf(
+  run: Run,
+  egress: RunEgress | undefined,
+  { terminal }: CliContext,
+): (readonly [string, string])[] {
   const { paint } = terminal
   const model = run.agent.model === undefined ? '' : `, ${run.agent.model}`
   const sandbox = sandboxOf(run)
@@ -44,8 +68,10 @@ function factsOf(run: Run, { terminal }: CliContext): (readonly [string, string]
       run.outcome &&
         [run.outcome.outcome, run.outcome.summary].filter(Boolean).map(String).map(visible).join(': '),
     ],
-    ['queue', run.queue && queueWords(run.queue, Date.now())],
+    ['queue', run.queue && `${queueWords(run.queue, Date.now())}; waits for a free place`],
     ['waits for', waitWords(run)],
+    ['restricted', restrictedWords(run)],
+    ['network', networkWords(egress)],
     ['task', run.kind === 'agent' ? visible(run.task) : undefined],
     ['agent', run.kind === 'agent' ? visible(run.agent.kind + model) : undefined],
     ['workspace', visible(workspaceWords(run.workspace))],
@@ -104,13 +130,19 @@ export function showCommand(context: CliContext): Command {
     const run = await connection.client.readRun(id)
     const isFinal = FINAL_STATES.some((state) => state === run.state)
     const approvals = isFinal ? [] : (await connection.client.listApprovals(id)).items
+    const egress = await connection.client.readEgress(id).catch(withoutRoute)
     const suffix = serviceSuffix(options)
     if (options.json)
-      context.terminal.json({ ...run, approvals, continueWith: continueWith(run, approvals, suffix) })
+      context.terminal.json({
+        ...run,
+        approvals,
+        ...(egress && { egressDenied: egress.denied }),
+        continueWith: continueWith(run, approvals, suffix),
+      })
     else {
       const { paint } = context.terminal
       context.terminal.print([
-        ...facts(factsOf(run, context), paint),
+        ...facts(factsOf(run, egress, context), paint),
         ...continueLines(run, approvals, { terminal: context.terminal, suffix }),
       ])
     }

@@ -13,7 +13,7 @@ import { resultLines } from '../results/result-lines.ts'
 import type { Connection } from '../service/connect.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { type CliContext, ServiceOptions, serviceSuffix } from './command.ts'
-import { collectLimits, collectPairs } from './pairs.ts'
+import { collectLimits, collectPairs, collectWords } from './pairs.ts'
 
 /** Options of every command that starts a run. */
 export const StartOptions = ServiceOptions.extend({
@@ -22,6 +22,7 @@ export const StartOptions = ServiceOptions.extend({
   label: z.record(z.string(), z.string()).optional(),
   budget: Budgets.optional(),
   network: z.boolean().optional(),
+  egressHost: z.array(z.string()).optional(),
   allowNoOutcome: z.boolean().default(false),
   yes: z.boolean().default(false),
   interactive: z.boolean().default(false),
@@ -44,6 +45,11 @@ export const startOptions = (command: Command): Command =>
     )
     .option('--network', 'require that commands have network access, to the destinations of the egress list')
     .option('--no-network', 'no network access for commands, even if the settings allow it')
+    .option(
+      '--egress-host <host>',
+      'a host of the egress list that commands may reach, and no other; may be repeated; needs network access',
+      collectWords,
+    )
     .option('-y, --yes', 'approve every request of the run without asking')
     .option('-i, --interactive', 'keep the run open and ask for the next prompt after each turn')
     .option('-d, --detach', 'start the run, print its id and return')
@@ -56,15 +62,29 @@ export function requireTerminal({ isInteractive }: Terminal, options: StartOptio
 /** The fields of the request that follow from these options. */
 export const toStart = (
   task: string,
-  { interactive, budget, network, allowNoOutcome, label }: StartOptions,
+  { interactive, budget, network, egressHost, allowNoOutcome, label }: StartOptions,
 ): Pick<StartRunInput, 'task' | 'interactive' | 'budgets' | 'policy' | 'requireOutcome' | 'labels'> => ({
   task,
   interactive,
   ...(budget === undefined ? {} : { budgets: budget }),
-  ...(network === undefined ? {} : { policy: { network_enabled: network } }),
+  ...policyOf({ network, egressHost }),
   ...(allowNoOutcome && { requireOutcome: false }),
   ...(label === undefined ? {} : { labels: label }),
 })
+
+/** Naming hosts needs the network, so it asks for it. */
+function policyOf({
+  network,
+  egressHost,
+}: Pick<StartOptions, 'network' | 'egressHost'>): Pick<StartRunInput, 'policy'> {
+  if (network === false && egressHost)
+    throw usageError(
+      '--egress-host names hosts, and --no-network turns the network off. Give only one of them.',
+    )
+  const enabled = network ?? (egressHost ? true : undefined)
+  if (enabled === undefined) return {}
+  return { policy: { network_enabled: enabled, ...(egressHost && { egress_hosts: egressHost }) } }
+}
 
 type Started = {
   readonly connection: Connection

@@ -38,8 +38,11 @@ async function change(context: CliContext, command: Command, { runId, to }: Chan
   await using connection = await openConnection(context, options)
   terminal.progress.waitFor(to === 'suspend' ? 'saving the run' : 'queueing the run')
   const { client } = connection
+  const before = await client.readRun(runId)
   const run = await (to === 'suspend' ? client.suspend(runId) : client.resume(runId))
   if (options.json) terminal.json(run)
   else terminal.print(`${run.id}  ${stateColour(run.state, terminal.paint)}`)
+  if (to === 'resume' && before.state !== 'suspended' && before.state !== 'suspending')
+    terminal.note('It was not suspended: nothing was done.')
   context.exit(EXIT.ok)
 }

@@ -32,5 +32,5 @@ export async function examineGit({ env }: Pick<CliIo, 'env'>): Promise<Finding> 
   const name = version.stdout.trim()
   if (setting === 'explicit') return { about, state: 'ok', detail: `${name}, with ${KEY}=explicit` }
   const detail = `${name}; it treats any folder that contains HEAD, objects and refs as a repository and obeys its configuration`
-  return { about, state: 'missing', detail, remedy: `git config --global ${KEY} explicit` }
+  return { about, state: 'advice', detail, remedy: `git config --global ${KEY} explicit` }
 }

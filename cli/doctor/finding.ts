@@ -2,8 +2,8 @@ import type { Style } from '../terminal/paint.ts'
 import { wrap } from '../terminal/wrap.ts'
 import { GUTTER, type Look, row } from '../view/row.ts'
 
-/** `ok`: works. `off`: not wanted. `missing`: optional and absent. `fault`: runs cannot work. */
-type State = 'ok' | 'off' | 'missing' | 'fault'
+/** `ok`: works. `off`: not wanted. `missing`: optional and absent. `advice`: works, and could be safer. `fault`: runs cannot work. */
+type State = 'ok' | 'off' | 'missing' | 'advice' | 'fault'
 
 /** One result of the doctor. */
 export interface Finding {
@@ -18,6 +18,7 @@ const TONE: Readonly<Record<State, Style>> = {
   ok: 'green',
   off: 'dim',
   missing: 'yellow',
+  advice: 'yellow',
   fault: 'red',
 }
 const WORD_WIDTH = 9

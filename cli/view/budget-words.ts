@@ -2,20 +2,23 @@ import { BUDGET_KINDS, type BudgetKind, type BudgetUses } from '../../contracts/
 
 type Use = { readonly used: number; readonly limit?: number | undefined }
 
-const NAMES: Readonly<Record<BudgetKind, string>> = {
-  steps: 'steps',
-  model_requests: 'model requests',
-  tokens: 'tokens',
-  event_bytes: 'bytes of events',
-  wall_seconds: 'seconds since the start',
+/** One of them, and several. */
+const NAMES: Readonly<Record<BudgetKind, readonly [string, string]>> = {
+  steps: ['step', 'steps'],
+  model_requests: ['model request', 'model requests'],
+  tokens: ['token', 'tokens'],
+  event_bytes: ['byte of events', 'bytes of events'],
+  wall_seconds: ['second since the start', 'seconds since the start'],
 }
+
+const nameOf = (kind: BudgetKind, value: number) => NAMES[kind][Math.round(value) === 1 ? 0 : 1]
 
 const count = (value: number) => Math.round(value).toLocaleString('en')
 
 /** For example: `160,113 of 200,000 tokens (80 %)`. */
 export function budgetWords(kind: BudgetKind, { used, limit }: Use): string {
-  if (limit === undefined) return `${count(used)} ${NAMES[kind]}`
-  return `${count(used)} of ${count(limit)} ${NAMES[kind]} (${Math.floor((used / limit) * 100)} %)`
+  if (limit === undefined) return `${count(used)} ${nameOf(kind, used)}`
+  return `${count(used)} of ${count(limit)} ${nameOf(kind, limit)} (${Math.floor((used / limit) * 100)} %)`
 }
 
 /** What a run has used, as one text. A kind without a limit is left out until the run has used it. */

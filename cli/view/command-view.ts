@@ -23,6 +23,13 @@ export function createCommandView(look: Look, { outputLines = Number.POSITIVE_IN
   const output = new OutputLines()
   const shown = new Map<string, number>()
   const told = new Set<string>()
+  const headed = new Set<string>()
+  /** A command of a person has no call of the agent before it. */
+  const headOf = (commandId: string, callId: string | undefined) => {
+    if (callId !== undefined || headed.has(commandId)) return []
+    headed.add(commandId)
+    return row(look, ['exec', 'cyan'], `command of a person  ${look.paint.dim(visible(commandId))}`)
+  }
   const show = (commandId: string, lines: readonly string[]) => {
     const before = shown.get(commandId) ?? 0
     shown.set(commandId, before + lines.length)
@@ -46,10 +53,13 @@ export function createCommandView(look: Look, { outputLines = Number.POSITIVE_IN
   }
   const words = (how: string, ms: number) => `${how}  ${look.paint.dim(duration(ms))}`
   return {
-    output: ({ commandId, stream, chunk }: Output) => show(commandId, output.take(commandId + stream, chunk)),
+    output: ({ commandId, callId, stream, chunk }: Output) => [
+      ...headOf(commandId, callId),
+      ...show(commandId, output.take(commandId + stream, chunk)),
+    ],
     exited({ commandId, callId, result }: Exited) {
       told.add(callId ?? commandId)
-      return end(commandId, words(exitWords(result), result.durationMs))
+      return [...headOf(commandId, callId), ...end(commandId, words(exitWords(result), result.durationMs))]
     },
     /** Shows the end of a call for which no `command.exited` event came. */
     ended(callId: string, facts: Facts, ms: number) {

@@ -7,6 +7,7 @@ import { changeLines } from './change-lines.ts'
 import { type CommandView, createCommandView, type ViewOptions } from './command-view.ts'
 import { OutputLines } from './output-lines.ts'
 import { requestWords } from './request-words.ts'
+import { restrictionWords } from './restriction-words.ts'
 import { head, type Look, quote, row } from './row.ts'
 import { acceptWords, ignoredWords, trustedWords } from './settings-words.ts'
 import { sourceWords } from './source-words.ts'
@@ -63,7 +64,7 @@ function runRenderers(look: Look): Renderers {
       row(
         look,
         ['network', 'yellow'],
-        `${visible(`${method === undefined ? '' : `${method} `}${host}:${port} refused${count > 1 ? ` ${count} times` : ''}: ${reason}`)}  ${paint.dim(visible(remedy))}`,
+        `${visible(`${method === undefined ? '' : `${method} `}${host}:${port} refused${count > 1 ? ` ${count} times` : ''}: ${reason}.`)}  ${paint.dim(visible(remedy))}`,
       ),
     'workspace.prepared': (data) => row(look, 'workspace', preparedWords(data, look)),
     'workspace.held': (data) => row(look, ['held', 'yellow'], heldWords(data)),
@@ -75,6 +76,7 @@ function runRenderers(look: Look): Renderers {
       row(look, ['suspended', 'yellow'], 'The sandbox is released until the run continues.'),
     'run.interrupted': ({ message }) => row(look, ['interrupted', 'yellow'], message),
     'run.resumed': ({ generation }) => row(look, 'resumed', `in sandbox number ${generation}`),
+    'run.restricted': (data) => row(look, ['restricted', 'yellow'], restrictionWords(data)),
     'run.budget': (data) => row(look, ['budget', 'yellow'], budgetWords(data.kind, data)),
     'run.outcome': ({ outcome, summary }) =>
       row(look, ['outcome', 'bold'], `${outcome}${summary ? `: ${readable(summary)}` : ''}`),

@@ -5,5 +5,9 @@ import { duration } from '../terminal/duration.ts'
 export function queueWords({ position, estimatedStart }: NonNullable<Run['queue']>, now: number): string {
   const place = `#${position}`
   if (estimatedStart === undefined) return place
-  return `${place}, starts in about ${duration(Math.max(Date.parse(estimatedStart) - now, 0))}`
+  return `${place}, starts in about ${roughly(Math.max(Date.parse(estimatedStart) - now, 0))}`
 }
+
+/** An estimate has no decimals. */
+const roughly = (ms: number): string =>
+  ms < 60_000 ? `${Math.max(Math.round(ms / 1000), 1)} s` : duration(ms)

@@ -1,5 +1,6 @@
 import { BUDGET_KINDS, type Budgets } from '../../contracts/budgets.ts'
 import type { SandboxSettings, SandboxSettingsPatch } from '../../contracts/policy.ts'
+import { hasHost, intersectHosts } from './egress/narrow.ts'
 
 /**
  * Applies patches to the ceiling. A patch can only tighten the settings; a value beyond the ceiling stays at the
@@ -24,6 +25,7 @@ export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPat
         patch.max_output_bytes ?? Number.POSITIVE_INFINITY,
       ),
       network_enabled: settings.network_enabled && patch.network_enabled !== false,
+      ...egressHosts(settings.egress_hosts, patch.egress_hosts),
       ...requireOutcome(settings.require_outcome, patch.require_outcome),
       ...smallerBudgets(settings.budgets, patch.budgets),
       direct: settings.direct,
@@ -36,6 +38,18 @@ export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPat
 function requireOutcome(...values: (boolean | undefined)[]): Pick<SandboxSettings, 'require_outcome'> {
   const given = values.filter((value) => value !== undefined)
   return given.length === 0 ? {} : { require_outcome: given.includes(true) }
+}
+
+/** The hosts of both lists. Without a list, there is no limit. */
+function egressHosts(
+  allowed: readonly string[] | undefined,
+  wished: readonly string[] | undefined,
+): Pick<SandboxSettings, 'egress_hosts'> {
+  if (!allowed || !wished) {
+    const only = allowed ?? wished
+    return only ? { egress_hosts: [...only] } : {}
+  }
+  return { egress_hosts: intersectHosts(allowed, wished) }
 }
 
 /** The smaller limit of each kind. */
@@ -65,6 +79,14 @@ const CHECKS: readonly Check[] = [
       p.network_enabled === true && !c.network_enabled,
       'network_enabled',
       'the network is off; it needs network_enabled: true in AGENTWEAVER_CEILING_FILE, and no network_enabled: false in the settings of the folder',
+    ),
+  (c, p) =>
+    (p.egress_hosts ?? []).flatMap((host) =>
+      unless(
+        c.egress_hosts !== undefined && !hasHost(c.egress_hosts, host),
+        'egress_hosts',
+        `${host} is not among the hosts that the settings allow: ${c.egress_hosts?.join(', ') || 'none'}`,
+      ),
     ),
   (c, p) =>
     unless(

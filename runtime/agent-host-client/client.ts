@@ -34,6 +34,11 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
   const { expectOk, request, repeatable } = connection
   const command = (id: string) => `${AGENT_HOST_ROUTES.commands}/${encodeURIComponent(id)}`
 
+  async function put(path: string, body: object, signal: AbortSignal): Promise<void> {
+    const init = { method: 'PUT', headers: json, body: JSON.stringify(body), signal }
+    await wholeBody(await expectOk(path, init, repeatable))
+  }
+
   return {
     configure: (configuration: Configuration): Promise<void> => configureAgentHost(connection, configuration),
     /** Returns the health that the sandbox reports in any state, including how it isolates commands. */
@@ -49,19 +54,16 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
       return answerOf(await expectOk(AGENT_HOST_ROUTES.decisions, init, repeatable), DecisionsReplySchema)
     },
 
-    async startCommand(id: string, body: HostCommandInput, signal: AbortSignal): Promise<void> {
-      const init = { method: 'PUT', headers: json, body: JSON.stringify(body), signal }
-      await wholeBody(await expectOk(command(id), init, repeatable))
-    },
+    startCommand: (id: string, body: HostCommandInput, signal: AbortSignal) => put(command(id), body, signal),
     async cancelCommand(id: string, signal: AbortSignal): Promise<void> {
       await wholeBody(await expectOk(command(id), { method: 'DELETE', signal }, repeatable))
     },
 
     /** Gives the sandbox its access to the egress proxy, or renews it. */
-    async giveEgress(access: EgressAccess, signal: AbortSignal): Promise<void> {
-      const init = { method: 'PUT', headers: json, body: JSON.stringify(access), signal }
-      await wholeBody(await expectOk(AGENT_HOST_ROUTES.egress, init, repeatable))
-    },
+    giveEgress: (access: EgressAccess, signal: AbortSignal) => put(AGENT_HOST_ROUTES.egress, access, signal),
+
+    /** Stops every command of the sandbox, or lets them continue. */
+    freeze: (isFrozen: boolean, signal: AbortSignal) => put(AGENT_HOST_ROUTES.freeze, { isFrozen }, signal),
 
     async putWorkspace(archive: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<void> {
       const init = {

@@ -4,7 +4,7 @@ import type { HostHealth } from '../../contracts/host-health.ts'
 import { AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { present } from '../kit/present.ts'
-import { registerCommandsRoute } from './commands/commands-route.ts'
+import { registerCommandsRoute, registerFreezeRoute } from './commands/commands-route.ts'
 import { type ConfigureDeps, registerConfigureRoute } from './configure/configure-route.ts'
 import { ConnectionLimiter } from './connection-limiter.ts'
 import type { DecisionTable } from './decisions/decision-table.ts'
@@ -77,6 +77,7 @@ export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
     registerDecisionsRoute(scope, outbox, decisions)
     registerCommandsRoute(scope, () => session().commands)
     registerEgressRoute(scope, () => session().toolbox)
+    registerFreezeRoute(scope, () => session().toolbox)
     registerFilesRoutes(scope, () => session().toolbox)
     registerArchiveRoutes(scope, { machine, session })
     registerA2aRoutes(scope, outbox, () => {

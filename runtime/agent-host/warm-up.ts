@@ -116,6 +116,7 @@ const NO_RUNNER: RunnerLink = {
   close: async () => undefined,
   open: async () => undefined,
   exec: absent,
+  freeze: absent,
   file: absent,
   tarIn: absent,
   tarOut: noStream,

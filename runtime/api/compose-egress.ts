@@ -17,9 +17,11 @@ import { createTrust, type EgressTrust } from './egress/trust.ts'
 import { withEgress } from './egress/with-egress.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { createAuditTrail } from './runs/audit-trail.ts'
+import type { Restrictions } from './runs/restrictions/restrictions.ts'
 
 type Around = {
   readonly store: Store
+  readonly restrictions: Restrictions
   readonly keys: DeploymentKeys
   readonly redact: (text: string) => string
   readonly log: Log
@@ -35,7 +37,7 @@ export type ComposedEgress = {
 export async function composeEgress(
   config: ApiConfig,
   provider: SandboxProvider,
-  { store, keys, redact, log }: Around,
+  { store, restrictions, keys, redact, log }: Around,
 ): Promise<ComposedEgress> {
   const { sandboxes, egressControlPort: port } = config
   if (sandboxes.kind === 'kubernetes' && port === undefined) return { provider }
@@ -44,11 +46,13 @@ export async function composeEgress(
   const writer = new ReportWriter({ store, audit: createAuditTrail(keys), redact, clock, log })
   const trust = await createTrust(keys.derive('egress-ca'), config.egressRootsFile)
   if (sandboxes.kind === 'local' || port === undefined)
-    return { provider: withEgress(provider, new LocalEgress({ store, rules, trust, writer, log })) }
+    return {
+      provider: withEgress(provider, new LocalEgress({ store, restrictions, rules, trust, writer, log })),
+    }
   const { namespaces, serviceAccounts } = names(sandboxes.slice)
   const subject = `system:serviceaccount:${namespaces.egress}:${serviceAccounts.egressProxy}`
   return composeCluster(provider, {
-    ...{ store, keys, rules, trust, writer, clock, log, subject },
+    ...{ store, restrictions, keys, rules, trust, writer, clock, log, subject },
     address: { host: config.host, port },
   })
 }
@@ -63,10 +67,10 @@ type ClusterParts = Omit<Around, 'redact'> & {
 }
 
 function composeCluster(provider: SandboxProvider, parts: ClusterParts): ComposedEgress {
-  const { store, keys, rules, trust, writer, clock, log, subject, address } = parts
+  const { store, restrictions, keys, rules, trust, writer, clock, log, subject, address } = parts
   const { identities } = provider
   if (!identities) throw new TypeError('a provider of pods verifies their identities')
-  const hub = new ControlHub({ store, rules, authorities: trust.authorities, log })
+  const hub = new ControlHub({ store, rules, restrictions, authorities: trust.authorities, log })
   const onChange = () => hub.changed()
   const egress = new ClusterEgress({ store, rules, trust, keys, writer, onChange, clock, log })
   const { jwksFile } = keys

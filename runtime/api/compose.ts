@@ -27,6 +27,7 @@ import { nodeFolder } from './node-folder.ts'
 import { privateFoldersOf, refuseToShow, temporaryFolder } from './private-folders.ts'
 import { createRunService } from './runs/create-run-service.ts'
 import type { ControlGovernance } from './runs/deps.ts'
+import { Restrictions } from './runs/restrictions/restrictions.ts'
 import { createRunFolders } from './runs/results/run-folders.ts'
 import type { RunService } from './runs/service.ts'
 
@@ -75,8 +76,10 @@ export async function composeRunService(
     entry: hostEntry,
     log,
   })
+  const restrictions = new Restrictions({ store, log })
   const { provider, serveControl } = await composeEgress(config, bare, {
     store,
+    restrictions,
     keys,
     redact: redaction.ofEvents.redactText,
     log,
@@ -98,6 +101,7 @@ export async function composeRunService(
       temporary: await temporaryFolder(),
     },
     ceiling,
+    restrictions,
     ...redaction.ofEvents,
     ...(provider.name === 'local' && {
       folders: createRunFolders({

@@ -22,8 +22,10 @@ import {
 import { AuditPage, AuditVerification } from '../../contracts/audit.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
+import { Restriction, RestrictionList, type SetRestriction } from '../../contracts/restrictions.ts'
 import { BUNDLE_MEDIA_TYPE, PATCH_MEDIA_TYPE, RunDiff } from '../../contracts/results.ts'
 import { API_ROUTES, TAR_MEDIA_TYPE } from '../../contracts/routes.ts'
+import { RunEgress } from '../../contracts/run-egress.ts'
 import {
   type FolderQuery,
   SettingsComparison,
@@ -85,6 +87,7 @@ export function createClient(options: ClientOptions) {
     ...commandCalls(parts),
     ...decisionCalls(parts),
     ...policyCalls(parts),
+    ...restrictionCalls(parts),
     ...trustCalls(parts),
     ...auditCalls(parts),
   }
@@ -139,6 +142,9 @@ function runCalls({ transport, call }: Parts) {
     /** The run's commits as a git bundle. */
     readBundle: (id: string, options?: CallOptions) =>
       stream(BUNDLE_MEDIA_TYPE, { path: runPath(id, 'bundle'), ...options }),
+    /** What the egress proxy refused to the run, and the hosts that the run reached. */
+    readEgress: (id: string, options?: CallOptions) =>
+      call(RunEgress, { method: 'GET', path: runPath(id, 'egress'), ...options }),
     startTurn: (id: string, turn: StartTurnInput, options?: CallOptions) =>
       call(Turn, { method: 'POST', path: runPath(id, 'turns'), json: turn, ...options }),
     /** Returns when the run has ended, or after two seconds with its current state. */
@@ -268,6 +274,16 @@ function policyCalls({ call }: Parts) {
     /** Whether the service can start runs, and if not, why. */
     ready: (options?: CallOptions) =>
       call(Readiness, { method: 'GET', path: API_ROUTES.readyz, answers: [503], ...options }),
+  }
+}
+
+function restrictionCalls({ call }: Parts) {
+  const path = API_ROUTES.restrictions
+  return {
+    listRestrictions: (options?: CallOptions) => call(RestrictionList, { method: 'GET', path, ...options }),
+    /** Restricts runs. The level `normal` lifts the restriction of the same scope. */
+    setRestriction: (json: SetRestriction, options?: CallOptions) =>
+      call(Restriction, { method: 'PUT', path, json, ...options }),
   }
 }
 

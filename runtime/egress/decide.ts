@@ -29,9 +29,9 @@ const refuse = (rule: EgressRule, reason: string, remedy: string): Decision => (
 export function decide(generation: EgressGeneration | undefined, question: Question): Decision {
   if (!generation)
     return refuse('run-ended', 'the sandbox has no network access any more', 'Start a new run.')
+  if (generation.restriction === 'no-network' && question.caller === 'commands') return NO_NETWORK
   const named = generation.destinations.filter(({ host }) => matches(host, question))
-  if (named.length === 0)
-    return refuse('not-listed', 'the host is not in the list of destinations of this run', entryFor(question))
+  if (named.length === 0) return notListed(generation, question)
   const faults = named.map((destination) => faultOf(destination, generation, question))
   const allowed = named[faults.indexOf(undefined)]
   if (allowed) return { ok: true, destination: allowed }
@@ -40,11 +40,26 @@ export function decide(generation: EgressGeneration | undefined, question: Quest
     ?.decision as Decision
 }
 
+/** The operator's list may have the host, but the settings of the run leave it out. */
+function notListed({ withheld = [] }: EgressGeneration, question: Question): Decision {
+  return withheld.some((host) => matches(host, question))
+    ? refuse(
+        'not-listed',
+        'the settings of this run leave this host out',
+        'A person can start the run with this host: it must be in egress_hosts of the settings, and in --egress-host if the run was started with that.',
+      )
+    : refuse('not-listed', 'the host is not in the list of destinations of this run', entryFor(question))
+}
+
 type Check = (
   destination: EgressDestination,
   generation: EgressGeneration,
   question: Question,
 ) => Decision | undefined
+
+const LIFT = 'A person can lift the restriction: agentweaver restrict normal.'
+const NO_NETWORK = refuse('restricted', 'a person has turned off the network of this run', LIFT)
+const READS = new Set(['GET', 'HEAD'])
 
 const CHECKS: readonly Check[] = [
   ({ ports }, _generation, question) =>
@@ -86,7 +101,30 @@ const CHECKS: readonly Check[] = [
   methodCheck,
   pathCheck,
   needsCheck,
+  restrictionCheck,
 ]
+
+/** A tunnel that is passed on unread, and a websocket, can carry anything. */
+function restrictionCheck(
+  { authority }: EgressDestination,
+  { restriction }: EgressGeneration,
+  { caller, protocol, request }: Question,
+) {
+  if (restriction !== 'read-only' || caller !== 'commands') return undefined
+  const isUnread = protocol === 'tls' || (protocol === 'connect' && !authority)
+  if (isUnread)
+    return refuse(
+      'restricted',
+      'a person has restricted this run to reading, and the proxy cannot see what is sent to this host',
+      LIFT,
+    )
+  if (!request || (READS.has(request.method) && !request.needs.includes('websocket'))) return undefined
+  return refuse(
+    'restricted',
+    `a person has restricted this run to reading, so ${request.method} is refused here`,
+    LIFT,
+  )
+}
 
 const requestsOf = ({ requests, methods }: EgressDestination) => requests ?? [{ methods, paths: ['/**'] }]
 

@@ -1,6 +1,7 @@
 import type { EgressAccess } from '../../contracts/egress-control.ts'
 import type { Binding, BindingDeps } from './binding.ts'
 import type { Connection } from './connection.ts'
+import type { Freezer } from './freezer.ts'
 
 /** The way of commands to the egress proxy. */
 export interface CommandRelay {
@@ -13,6 +14,7 @@ export interface CommandRelay {
 export interface ServeContext {
   readonly connection: Connection
   readonly binding: Binding
+  readonly freezer: Freezer
   readonly log: BindingDeps['log']
   readonly relay?: CommandRelay | undefined
 }

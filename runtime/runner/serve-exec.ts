@@ -8,6 +8,7 @@ import { messageOf } from '../kit/errors.ts'
 import { failedExec } from '../kit/failed-exec.ts'
 import type { Bound } from './binding.ts'
 import type { Connection, Work } from './connection.ts'
+import type { Freezer } from './freezer.ts'
 import { holdGitDirectories } from './hold-git-directories.ts'
 import type { ServeContext } from './serve-context.ts'
 import { StdinCollector } from './stdin-collector.ts'
@@ -21,7 +22,10 @@ const MAX_OPEN_REQUESTS = 512
 const QUICK_FOLDERS = 20_000
 
 /** Runs one command. Output is sent as it is produced, and waits while AgentHost does not accept more. */
-export function serveExec({ connection, binding, relay }: ServeContext, header: ExecHeader): Promise<void> {
+export function serveExec(
+  { connection, binding, relay, freezer }: ServeContext,
+  header: ExecHeader,
+): Promise<void> {
   const input = header.stdin ? new StdinCollector() : undefined
   return connection.serve(
     header.id,
@@ -30,7 +34,7 @@ export function serveExec({ connection, binding, relay }: ServeContext, header: 
       const bound = binding.bound
       const result =
         bound && !reason
-          ? await run({ connection, bound, work, relay }, header.request, input)
+          ? await run({ connection, bound, work, relay, freezer }, header.request, input)
           : failedExec('spawn_failed', reason ?? 'no workspace is open')
       await connection.send({ type: 'exit', id: header.id, result })
     },
@@ -43,6 +47,7 @@ interface Execution {
   readonly bound: Bound
   readonly work: Work
   readonly relay: ServeContext['relay']
+  readonly freezer: Freezer
 }
 
 async function run(
@@ -50,8 +55,9 @@ async function run(
   request: ExecRequest,
   input: StdinCollector | undefined,
 ): Promise<ExecResult> {
-  const { bound, work } = execution
+  const { bound, work, freezer } = execution
   const stdin = await input?.collect(work.signal)
+  await freezer.thawed(work.signal).catch(() => undefined)
   if (work.signal.aborted) return failedExec('cancelled', 'cancelled before it started')
   if (input && !stdin)
     return failedExec('spawn_failed', `the input exceeds ${EXEC_LIMITS.maxStdinBytes} bytes`)
@@ -60,6 +66,7 @@ async function run(
   const io = {
     onChunk: (stream: OutputStream, bytes: Uint8Array) => sendChunk(execution, stream, bytes),
     signal: work.signal,
+    freezing: freezer,
     ...(stdin ? { stdin } : {}),
   }
   const start = (rights: CommandRights) => bound.executor.run(request, io, rights)

@@ -7,6 +7,7 @@ import { activePathEngine } from '../workspace/open-root.ts'
 import { loadSearch } from '../workspace/open-workspace.ts'
 import { Binding, type BindingDeps } from './binding.ts'
 import { Connection, type HostFrame } from './connection.ts'
+import { Freezer } from './freezer.ts'
 import type { CommandRelay, ServeContext } from './serve-context.ts'
 import { serveExec } from './serve-exec.ts'
 import { serveFile } from './serve-file.ts'
@@ -27,7 +28,8 @@ export async function serveRunner(deps: RunnerDeps): Promise<void> {
   const { stream, log, role, isolation, warnings, relay } = deps
   stream.on('error', (error) => log.debug('the connection broke', { error }))
   const connection = new Connection(stream)
-  const context: ServeContext = { connection, binding: new Binding(deps), log, relay }
+  const freezer = new Freezer()
+  const context: ServeContext = { connection, binding: new Binding(deps), freezer, log, relay }
   try {
     const pathEngine = await activePathEngine()
     await connection.send({
@@ -66,6 +68,8 @@ function start({ header, payload }: HostFrame, context: ServeContext): Promise<v
       return open(context, header)
     case 'exec':
       return serveExec(context, header)
+    case 'freeze':
+      return freeze(context, header)
     case 'file':
       return serveFile(context, header, payload)
     case 'tar-in':
@@ -82,6 +86,13 @@ function start({ header, payload }: HostFrame, context: ServeContext): Promise<v
     default:
       return undefined
   }
+}
+
+type FreezeHeader = HostFrame['header'] & { type: 'freeze' }
+
+async function freeze({ connection, freezer }: ServeContext, { id, isFrozen }: FreezeHeader) {
+  freezer.set(isFrozen)
+  await connection.send({ type: 'frozen', id })
 }
 
 type OpenHeader = HostFrame['header'] & { type: 'open' }

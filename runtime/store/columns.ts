@@ -112,4 +112,6 @@ export const RunKinds = z.enum(['agent', 'command'])
 /** How a checkpoint stores the workspace: a list of the files and where their contents are, or one tar archive. */
 export const WorkspaceForms = z.enum(['manifest', 'archive'])
 export const Roles = z.enum(['user', 'operator'])
+export const RestrictionKinds = z.enum(['run', 'owner', 'all'])
+export const RestrictionLevels = z.enum(['normal', 'read-only', 'no-network', 'frozen'])
 export const FolderOrigins = z.enum(['first_run', 'trust'])

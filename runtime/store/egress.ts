@@ -11,8 +11,11 @@ export interface OpenNetwork {
   readonly pod: EgressPod
 }
 
-/** With the settings of its run. */
-export type LiveNetwork = OpenNetwork & { readonly settings: z.infer<typeof RunSettings> }
+/** With the owner and the settings of its run. */
+export type LiveNetwork = OpenNetwork & {
+  readonly owner: string
+  readonly settings: z.infer<typeof RunSettings>
+}
 
 export interface EgressReads {
   /** The open networks of runs that neither have ended nor are to end. */

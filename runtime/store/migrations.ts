@@ -4,6 +4,7 @@ import { createBlobs, createCheckpoints } from './create-blobs.ts'
 import { EGRESS_MIGRATION } from './egress-migration.ts'
 import type { Engine } from './engine.ts'
 import { QUEUE_MIGRATION } from './queue-migration.ts'
+import { RESTRICTION_MIGRATION } from './restriction-migration.ts'
 import type { Tables } from './schema.ts'
 
 export interface Migration {
@@ -386,4 +387,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 14, ...QUEUE_MIGRATION },
   { version: 15, name: 'the run from whose checkpoint a run began', up: addSource },
   { version: 16, ...EGRESS_MIGRATION },
+  { version: 17, ...RESTRICTION_MIGRATION },
 ]

@@ -1,5 +1,6 @@
 import type { RunState } from '../../contracts/api.ts'
 import type { SandboxKind } from '../../contracts/names.ts'
+import type { RestrictionRow } from './service-rows.ts'
 
 /** States of runs that wait in the queue. No process drives them. */
 export const QUEUED_STATES = ['queued', 'pending_capacity'] as const satisfies RunState[]
@@ -30,10 +31,26 @@ export interface QueueHead {
 /** Number of runs that have a sandbox or are about to get one, by owner. */
 export type RunsByOwner = ReadonlyMap<string, number>
 
+/** Runs that may not start. */
+export interface Frozen {
+  readonly all: boolean
+  readonly owners: readonly string[]
+  readonly runIds: readonly string[]
+}
+
+export interface OverdueQuery {
+  readonly afterMs: number
+  readonly limit: number
+  /** Leaves out runs that may not start, unless they are to end. @default none */
+  readonly without?: Frozen
+}
+
 export interface HeadQuery {
   readonly lanes: readonly OpenLane[]
   /** Maximum number of runs per lane. */
   readonly limit: number
+  /** Leaves out owners and runs, which may not start. @default none */
+  readonly without?: Pick<Frozen, 'owners' | 'runIds'>
 }
 
 /** A lane from which runs are picked. */
@@ -84,11 +101,13 @@ export interface QueueTransaction {
   queueLeftBehind(limit: number): Promise<string[]>
   /** Makes a run that waits in the queue overdue, so that the next sweep ends it. */
   expireInQueue(id: string): Promise<void>
+  /** Starts the deadlines of the waiting runs of a scope again. */
+  restartQueueDeadlines(scope: RestrictionRow['scope']): Promise<void>
 }
 
 export interface QueueReads {
   /** Runs that wait for their first sandbox for longer than `afterMs`, the longest overdue first. */
-  listOverdueInQueue(query: { readonly afterMs: number; readonly limit: number }): Promise<string[]>
+  listOverdueInQueue(query: OverdueQuery): Promise<string[]>
   /** Positions of the waiting runs of a lane, and the pace of the lane. */
   viewQueue(query: { readonly lane: Lane; readonly underWay: UnderWayQuery }): Promise<QueueView>
 }

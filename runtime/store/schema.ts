@@ -1,6 +1,7 @@
 import type { Generated } from 'kysely'
 import type { CallRow } from './call-row.ts'
 import type { Lane } from './queue.ts'
+import type { RestrictionRow } from './service-rows.ts'
 import type { ApprovalRow, ClaimRow, TurnRow } from './store.ts'
 
 /**
@@ -117,6 +118,17 @@ export interface Tables {
     created_at: string
   }
   settings: { name: string; value: string }
+  restrictions: {
+    kind: 'run' | 'owner' | 'all'
+    /** Id of the run, or the owner. Empty for all runs. */
+    target: string
+    owner: string | null
+    level: RestrictionRow['level']
+    reason: string
+    set_by: string
+    role: 'user' | 'operator'
+    at: string
+  }
   trusted_folders: {
     owner: string
     /** SHA-256 of the path: a path can be longer than what PostgreSQL has in an index. */

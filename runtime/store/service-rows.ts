@@ -1,3 +1,5 @@
+import type { RestrictionLevel, RestrictionScope } from '../../contracts/restrictions.ts'
+
 export interface ApiKeyRow {
   readonly id: string
   /** SHA-256 of the key, hex. */
@@ -19,6 +21,19 @@ export interface TrustedFolder {
   readonly settings?: string
   readonly origin: 'first_run' | 'trust'
   readonly trustedAt: string
+}
+
+/** The last restriction of a scope. The level `normal` keeps who lifted it, and why. */
+export interface RestrictionRow {
+  readonly scope: RestrictionScope
+  /** Owner of the restricted run, or the restricted owner. Absent for all runs. */
+  readonly owner?: string
+  readonly level: RestrictionLevel
+  readonly reason: string
+  /** Owner of the API key that set it, and the role of that key. */
+  readonly by: string
+  readonly role: ApiKeyRow['role']
+  readonly at: string
 }
 
 /** The response of a mutation, stored under its idempotency key. */

@@ -18,10 +18,12 @@ import { listClaims } from './tables/claims.ts'
 import { blobChunks } from './tables/content-chunks.ts'
 import { readContent, storedBytes, sweepContents, writeContent } from './tables/contents.ts'
 import { closeNetwork, countProxies, listNetworks, noteProxy, openNetwork } from './tables/egress.ts'
-import { readEvents } from './tables/events.ts'
+import { readEvents, readEventsOf } from './tables/events.ts'
 import { deleteOldKeys, readIdempotencyKey, writeIdempotencyKey } from './tables/idempotency.ts'
 import { acquireLease, releaseLease } from './tables/leases.ts'
-import { listOverdueInQueue, viewQueue } from './tables/queue.ts'
+import { viewQueue } from './tables/queue.ts'
+import { listOverdueInQueue } from './tables/queue-deadlines.ts'
+import { listRestrictions } from './tables/restrictions.ts'
 import { countRuns, listAbandonedRuns, listRuns, readRun } from './tables/runs.ts'
 import { readSetting, writeSetting } from './tables/settings.ts'
 import {
@@ -59,6 +61,7 @@ export function createSqlStore(
     listOverdueInQueue: (query) => listOverdueInQueue(reading, query),
     viewQueue: (query) => viewQueue(reading, query),
     readEvents: (runId, after, limit) => readEvents(reading, runId, { after, limit }),
+    readEventsOf: (runId, type, limit) => readEventsOf(reading, runId, { type, limit }),
     onEvents: (runId, listener) => listeners.add(runId, listener),
     listApprovals: (runId, filter) => listApprovals(reading, runId, filter),
     listExpiredApprovals: (now) => listExpiredApprovals(reading, now),
@@ -88,6 +91,8 @@ export function createSqlStore(
 
     readSetting: (name) => readSetting(reading, name),
     writeSetting: (name, value) => write((scope) => writeSetting(scope, name, value)),
+
+    listRestrictions: () => listRestrictions(reading),
 
     readTrustedFolder: (owner, path) => readTrustedFolder(reading, owner, path),
     writeTrustedFolder: (folder) => write((scope) => writeTrustedFolder(scope, folder)),

@@ -13,12 +13,13 @@ import { appendEvents } from './tables/events.ts'
 import { insertIdempotencyKey } from './tables/idempotency.ts'
 import {
   countRunsUnderWay,
-  expireInQueue,
   listQueueHeads,
   queueLeftBehind,
   readAttempts,
   waitForRoom,
 } from './tables/queue.ts'
+import { expireInQueue, restartQueueDeadlines } from './tables/queue-deadlines.ts'
+import { deleteRestriction, listRestrictions, writeRestriction } from './tables/restrictions.ts'
 import { lockIfFree } from './tables/run-lock.ts'
 import { changeRun, changeRunState, countRuns, insertRun, readAndLockRun } from './tables/runs.ts'
 import { writeSetting } from './tables/settings.ts'
@@ -56,6 +57,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   readAttempts: (id) => readAttempts(scope, id),
   expireInQueue: (id) => expireInQueue(scope, id),
   queueLeftBehind: (limit) => queueLeftBehind(scope, limit),
+  restartQueueDeadlines: (of) => restartQueueDeadlines(scope, of),
 
   trustFirst: (folder) => trustFirst(scope, folder),
 
@@ -92,6 +94,9 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   insertIdempotencyKey: (row) => insertIdempotencyKey(scope, row),
   insertApiKey: (row) => insertApiKey(scope, row),
   writeSetting: (name, value) => writeSetting(scope, name, value),
+  listRestrictions: () => listRestrictions(scope),
+  writeRestriction: (restriction) => writeRestriction(scope, restriction),
+  deleteRestriction: (of) => deleteRestriction(scope, of),
   readClaim: (key) => readClaim(scope, key),
   upsertClaim: (claim) => upsertClaim(scope, claim),
   changeClaim: (key, change) => changeClaim(scope, key, change),

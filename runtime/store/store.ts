@@ -6,7 +6,9 @@ import type { Checkpoint, CheckpointStore, CheckpointTransaction, RunOrigin } fr
 import type * as columns from './columns.ts'
 import type { EgressReads, EgressTransaction } from './egress.ts'
 import type { EventListener } from './event-listeners.ts'
+import type { EventReads } from './event-reads.ts'
 import type { QueueReads, QueueTransaction } from './queue.ts'
+import type { RestrictionReads, RestrictionTransaction } from './restriction-store.ts'
 import type { ApiKeyRow, IdempotencyKey, IdempotencyRow, TrustedFolder } from './service-rows.ts'
 
 export type RunState = z.infer<typeof columns.RunStates>
@@ -227,7 +229,11 @@ export type RunCount = { readonly owner?: string; readonly states: readonly RunS
 /** Leases of processes that drive runs are named by this and their id. */
 export const HOLDER_LEASE = 'holder:'
 /** What one transaction may do. Every method sees the writes before it. */
-export interface Transaction extends QueueTransaction, CheckpointTransaction, EgressTransaction {
+export interface Transaction
+  extends QueueTransaction,
+    CheckpointTransaction,
+    EgressTransaction,
+    RestrictionTransaction {
   insertRun(run: NewRun): Promise<RunRow>
   /** Reads the run and locks it against other writers until the transaction ends, so that the result stays valid. */
   readRun(id: string): Promise<RunRow | undefined>
@@ -339,7 +345,7 @@ export type NewEvent = {
 }
 
 /** The SQL store, one interface over SQLite and PostgreSQL. */
-export interface Store extends QueueReads, CheckpointStore, EgressReads {
+export interface Store extends QueueReads, CheckpointStore, EgressReads, RestrictionReads, EventReads {
   readonly engine: 'sqlite' | 'postgres'
   /**
    * Runs `work` in one transaction (SQLite: immediate; PostgreSQL: read committed with the row locks it takes).
@@ -353,8 +359,6 @@ export interface Store extends QueueReads, CheckpointStore, EgressReads {
   countRuns(filter: RunCount): Promise<number>
   /** Runs in these states whose holder has no lease any more, or that have none, oldest first. */
   listAbandonedRuns(states: readonly RunState[], limit: number): Promise<Held[]>
-  /** Events after `after`, oldest first. */
-  readEvents(runId: string, after: number, limit: number): Promise<RunEnvelope[]>
   /**
    * Calls back after every commit that appended events to the run, with those events where this process has committed
    * them, which is not always in the order of their numbers. Without events it calls for commits of other processes

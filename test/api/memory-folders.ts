@@ -1,4 +1,7 @@
+import type { Run } from '../../contracts/api.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
+import type { Restriction, SetRestriction } from '../../contracts/restrictions.ts'
+import type { RunEgress } from '../../contracts/run-egress.ts'
 import type { SettingsComparison, TrustedFolder, TrustFolder } from '../../contracts/trusted-folders.ts'
 import type { Caller } from '../../runtime/api/runs/service.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
@@ -41,3 +44,16 @@ export class MemoryFolders {
     return this.list(caller).filter((folder) => folder.path !== path)
   }
 }
+
+export const aRestriction = (
+  { owner, role }: Caller,
+  { scope, level, reason }: SetRestriction,
+): Restriction => ({ scope, level, reason, by: owner, role, at: '2026-01-01T00:00:00.000Z' })
+
+export const aRunEgress = ({ id, kind }: Run): RunEgress => ({
+  runId: id,
+  kind,
+  denied: [],
+  hosts: [],
+  isComplete: true,
+})

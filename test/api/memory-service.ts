@@ -3,6 +3,7 @@ import { EventEmitter, on } from 'node:events'
 import { type Approval, FINAL_STATES, type Run, type Turn } from '../../contracts/api.ts'
 import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
+import type { SetRestriction } from '../../contracts/restrictions.ts'
 import type { RunDiff } from '../../contracts/results.ts'
 import type { FileAnswer } from '../../contracts/toolbox.ts'
 import type { FolderQuery, TrustFolder } from '../../contracts/trusted-folders.ts'
@@ -10,7 +11,7 @@ import type { Caller, FileRequest, RunService, Subscription } from '../../runtim
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { auditOf, readAudit, verifyAudit } from './memory-audit.ts'
 import { EXITED, fileAnswer } from './memory-files.ts'
-import { aComparison, MemoryFolders } from './memory-folders.ts'
+import { aComparison, aRestriction, aRunEgress, MemoryFolders } from './memory-folders.ts'
 
 type Entry = {
   run: Run
@@ -78,7 +79,6 @@ export class MemoryService implements RunService {
 
   async hold() {}
   async start() {}
-
   async close() {
     this.closed = true
   }
@@ -222,9 +222,8 @@ export class MemoryService implements RunService {
     return fileAnswer(files, operation, payload)
   }
 
-  async listApprovals(caller: Caller, id: string) {
-    return { items: this.#visible(caller, id).approvals }
-  }
+  listApprovals = async (caller: Caller, id: string) => ({ items: this.#visible(caller, id).approvals })
+  readEgress = async (caller: Caller, id: string) => aRunEgress(this.#visible(caller, id).run)
 
   async decideShell(caller: Caller, id: string, decision: Parameters<RunService['decideShell']>[2]) {
     this.#begin('decideShell')
@@ -254,18 +253,20 @@ export class MemoryService implements RunService {
     return hasEnded && from.after >= entry.run.lastSequence ? undefined : follow(entry, from)
   }
 
-  async readPolicy() {
-    return this.settings
-  }
+  readPolicy = async () => this.settings
 
-  async replacePolicy(caller: Caller, policy: SandboxSettingsPatch) {
-    this.#begin('replacePolicy')
-    return this.#writePolicy(caller, policy)
-  }
+  replacePolicy = (caller: Caller, policy: SandboxSettingsPatch) =>
+    this.#writePolicy(caller, policy, 'replacePolicy')
 
-  async mergePolicy(caller: Caller, patch: SandboxSettingsPatch) {
-    this.#begin('mergePolicy')
-    return this.#writePolicy(caller, { ...this.settings, ...patch })
+  mergePolicy = (caller: Caller, patch: SandboxSettingsPatch) =>
+    this.#writePolicy(caller, { ...this.settings, ...patch }, 'mergePolicy')
+
+  readonly listRestrictions = async () => ({ items: [] })
+
+  async setRestriction(caller: Caller, wanted: SetRestriction) {
+    this.#begin('setRestriction')
+    if (wanted.scope.kind === 'run') this.#visible(caller, wanted.scope.id)
+    return aRestriction(caller, wanted)
   }
 
   async compareSettings(_caller: Caller, { path }: FolderQuery) {
@@ -361,7 +362,8 @@ export class MemoryService implements RunService {
     }
   }
 
-  #writePolicy(caller: Caller, policy: SandboxSettingsPatch): SandboxSettings {
+  async #writePolicy(caller: Caller, policy: SandboxSettingsPatch, name: string): Promise<SandboxSettings> {
+    this.#begin(name)
     if (caller.role !== 'operator') throw new SandboxError('forbidden', 'Only operators change the policy.')
     this.settings = SandboxSettings.parse(policy)
     return this.settings

@@ -62,6 +62,7 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
   }),
   'GET /api/runs': () => ({ url: '/api/runs', status: 200, foreign: 200 }),
   'GET /api/runs/:id': ({ runId }) => ({ url: `/api/runs/${runId}`, ...own }),
+  'GET /api/runs/:id/egress': ({ runId }) => ({ url: `/api/runs/${runId}/egress`, ...own }),
   'POST /api/runs/:id/turns': ({ runId }) => ({
     url: `/api/runs/${runId}/turns`,
     body: { prompt: 'go on' },
@@ -180,6 +181,13 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
     url: `/api/sandboxes/${sandboxId}/files/a.txt`,
     ...own,
     status: 204,
+  }),
+  'GET /api/restrictions': () => ({ url: '/api/restrictions', status: 200, foreign: 200 }),
+  'PUT /api/restrictions': ({ runId }) => ({
+    url: '/api/restrictions',
+    body: { scope: { kind: 'run', id: runId }, level: 'no-network', reason: 'an incident' },
+    otherBody: { scope: { kind: 'run', id: runId }, level: 'normal', reason: 'it is over' },
+    ...own,
   }),
   'GET /api/trusted-folders': () => ({ url: '/api/trusted-folders', status: 200, foreign: 200 }),
   'GET /api/trusted-folders/comparison': () => ({

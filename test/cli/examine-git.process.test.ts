@@ -17,7 +17,7 @@ const setting = (value: string) => `[safe]\n\tbareRepository = ${value}\n`
 
 test('asks for safe.bareRepository=explicit, with the command to set it', async () => {
   expect(await examine({})).toMatchObject({
-    state: 'missing',
+    state: 'advice',
     detail: expect.stringContaining('treats any folder that contains HEAD, objects and refs'),
     remedy: 'git config --global safe.bareRepository explicit',
   })
@@ -32,7 +32,7 @@ test.each([{ user: setting('explicit') }, { machine: setting('explicit') }])(
 
 test('prefers the setting of the user to the one of the machine', async () => {
   expect(await examine({ user: setting('all'), machine: setting('explicit') })).toMatchObject({
-    state: 'missing',
+    state: 'advice',
   })
 })
 

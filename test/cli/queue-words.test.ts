@@ -11,8 +11,9 @@ it('names the position, and the expected start only if it is known', () => {
   )
 })
 
-it('starts "in about 0 ms" if the expected start has passed', () => {
-  expect(queueWords({ position: 1, estimatedStart: '2025-12-31T23:00:00.000Z' }, NOW)).toContain('0 ms')
+it('starts "in about 1 s" if the expected start has passed, and names no fractions', () => {
+  expect(queueWords({ position: 1, estimatedStart: '2025-12-31T23:00:00.000Z' }, NOW)).toContain('about 1 s')
+  expect(queueWords({ position: 1, estimatedStart: '2026-01-01T00:00:40.300Z' }, NOW)).toContain('about 40 s')
 })
 
 it('is shown in the progress line, whose time continues', async () => {

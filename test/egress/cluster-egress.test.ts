@@ -30,6 +30,7 @@ function rig({ networkEnabled = true, proxies = 1 } = {}) {
     },
     rules: {
       destinationsOf: ({ settings }) => (settings.network_enabled ? [] : undefined),
+      withheldFrom: () => [],
       loosenedFor: () => ['a.example'],
     },
     trust: { bundle: 'PEM' },

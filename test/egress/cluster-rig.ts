@@ -16,6 +16,7 @@ import { signEgressToken } from '../../runtime/api/egress/sign-token.ts'
 import { createTrust } from '../../runtime/api/egress/trust.ts'
 import { type DeploymentKeys, deploymentKeysOf } from '../../runtime/api/keys/deployment-keys.ts'
 import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
+import { Restrictions } from '../../runtime/api/runs/restrictions/restrictions.ts'
 import { startReplica } from '../../runtime/egress/cluster/replica.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { EgressRelay } from '../../runtime/runner/pod/egress-relay.ts'
@@ -60,6 +61,7 @@ export async function deploymentRig(ports: number[], entry: Partial<EgressDestin
   }
   const rules: NetworkRules = {
     destinationsOf: ({ settings }) => (settings.network_enabled ? [destination] : undefined),
+    withheldFrom: () => [],
     loosenedFor: () => [],
   }
   onTestFinished(async () => {
@@ -82,8 +84,9 @@ export async function startControl({ store, keys, rules }: Deployment, port = 0)
     log: silentLog,
   }
   const writer = new ReportWriter(parts)
+  const restrictions = new Restrictions({ store, log: silentLog })
   const { authorities } = await createTrust(keys.derive('egress-ca'))
-  const hub = new ControlHub({ store, rules, authorities, log: silentLog })
+  const hub = new ControlHub({ store, rules, restrictions, authorities, log: silentLog })
   const app: FastifyInstance = buildControlApp({
     ...{ hub, writer, store, identities, subject: PROXY_SUBJECT, jwksFile: keys.jwksFile, log: silentLog },
   })

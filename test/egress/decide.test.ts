@@ -155,3 +155,46 @@ classes:
     expect(ruleOf(state, question('a.example.com:443'))).toBe('phase')
   })
 })
+
+describe('a restricted run', () => {
+  const judged = (
+    restriction: 'read-only' | 'no-network',
+    entry: Partial<EgressDestination>,
+    more: Asked = {},
+  ) => ruleOf({ ...generation(entry), restriction }, question('a.example.com:443', more))
+  const http = { http: 'allow' } as const
+  const terminated = { authority: 'a'.repeat(64), upgrade: 'websocket' } as const
+
+  it.each<[string, Partial<EgressDestination>, Asked]>([
+    ['restricted', {}, { protocol: 'connect' }],
+    ['restricted', {}, { protocol: 'tls' }],
+    ['restricted', http, { protocol: 'tls' }],
+    ['allowed', terminated, { protocol: 'connect' }],
+    ['allowed', terminated, { protocol: 'https' }],
+    ['allowed', terminated, { protocol: 'https', method: 'GET' }],
+    ['restricted', terminated, { protocol: 'https', method: 'PUT' }],
+    ['restricted', terminated, { protocol: 'https', method: 'GET', needs: ['websocket'] }],
+    ['allowed', http, { protocol: 'http', method: 'HEAD' }],
+    ['restricted', http, { protocol: 'http', method: 'POST' }],
+    ['allowed', { caller: 'agent-host' }, { caller: 'agent-host' }],
+  ])('to read-only is judged as %s: entry %j, %j', (rule, entry, more) => {
+    expect(judged('read-only', entry, more)).toBe(rule)
+  })
+
+  it('to no-network reaches nothing, except for its agent', () => {
+    expect(judged('no-network', http, { protocol: 'http', method: 'GET' })).toBe('restricted')
+    expect(judged('no-network', terminated, { protocol: 'connect' })).toBe('restricted')
+    expect(judged('no-network', { caller: 'agent-host' }, { caller: 'agent-host' })).toBe('allowed')
+  })
+})
+
+it('says that the settings of the run leave a host out that the list has', () => {
+  const state = { ...generation({}), withheld: ['*.withheld.example.com'] }
+
+  const decision = decide(state, question('a.withheld.example.com:443'))
+
+  expect(decision).toMatchObject({
+    ok: false,
+    refusal: { rule: 'not-listed', reason: 'the settings of this run leave this host out' },
+  })
+})

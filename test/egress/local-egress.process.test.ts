@@ -8,8 +8,10 @@ import { LocalEgress } from '../../runtime/api/egress/local-egress.ts'
 import { createNetworkRules } from '../../runtime/api/egress/network-rules.ts'
 import type { ReportOfRun, ReportWriter } from '../../runtime/api/egress/report-writer.ts'
 import { createTrust } from '../../runtime/api/egress/trust.ts'
+import { Restrictions } from '../../runtime/api/runs/restrictions/restrictions.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
+import type { RestrictionRow } from '../../runtime/store/service-rows.ts'
 import type { RunRow } from '../../runtime/store/store.ts'
 import { until } from '../helpers/until.ts'
 import { exchange, HOST } from './proxy-rig.ts'
@@ -25,7 +27,8 @@ classes:
   command: []
 `
 
-const row = (networkEnabled: boolean) => ({ settings: { network_enabled: networkEnabled } }) as RunRow
+const row = (networkEnabled: boolean) =>
+  ({ owner: 'ada', settings: { network_enabled: networkEnabled } }) as RunRow
 const trust = await createTrust(new Uint8Array(32))
 
 function rig({ networkEnabled = true, readRun = async () => row(networkEnabled) } = {}) {
@@ -35,9 +38,14 @@ function rig({ networkEnabled = true, readRun = async () => row(networkEnabled) 
     write: (runId: string, report: ReportOfRun) => told.push({ ...report, runId }),
     settled: async () => undefined,
   } as unknown as ReportWriter
+  const rows: RestrictionRow[] = []
+  const restrictions = new Restrictions({
+    store: { engine: 'sqlite', listRestrictions: async () => [...rows] },
+    log: silentLog,
+  })
   const store = { readRun }
   const rules = createNetworkRules(loadEgressPolicy(POLICY))
-  const egress = new LocalEgress({ store, rules, trust, writer, log: silentLog })
+  const egress = new LocalEgress({ store, restrictions, rules, trust, writer, log: silentLog })
   onTestFinished(async () => {
     await egress.stop()
     rmSync(folder, { recursive: true, force: true })
@@ -50,7 +58,20 @@ function rig({ networkEnabled = true, readRun = async () => row(networkEnabled) 
     signal: AbortSignal.timeout(600_000),
   })
   const refusedBy = () => told.flatMap((report) => (report.type === 'denied' ? [report.data.rule] : []))
-  return { egress, sandbox, told, rules: refusedBy, folder }
+  const restrict = async (level: RestrictionRow['level'], owner = 'ada') => {
+    const scope = { kind: 'owner', owner } as const
+    rows.splice(0, 1, {
+      scope,
+      owner,
+      level,
+      reason: 'r',
+      by: 'o',
+      role: 'operator',
+      at: `${Date.now()} ${level}`,
+    })
+    await restrictions.refresh()
+  }
+  return { egress, sandbox, told, rules: refusedBy, folder, restrict }
 }
 
 const CONNECT_OTHER = 'CONNECT other.agentweaver-test.com:443 HTTP/1.1\r\n\r\n'
@@ -95,6 +116,24 @@ it('opens nothing for a run without network access', async () => {
 
   expect(await egress.open(sandbox('one'))).toEqual([])
   expect(proxies()).toEqual([])
+})
+
+it('applies a restriction to open sandboxes and to new ones, until it is lifted', async () => {
+  const { egress, sandbox, rules, restrict } = rig()
+  await egress.open(sandbox('one'))
+  const asked = async (run: string) => {
+    await exchange(sandbox(run).socketPath, CONNECT_OTHER)
+    return rules().at(-1)
+  }
+
+  await restrict('no-network')
+  await egress.open(sandbox('two'))
+  await until('the proxy has the restriction', async () => (await asked('one')) === 'restricted')
+  const ofNew = await asked('two')
+  await restrict('normal')
+  await until('the restriction is lifted', async () => (await asked('one')) === 'not-listed')
+
+  expect(ofNew).toBe('restricted')
 })
 
 it('waits while the store cannot be used', async () => {

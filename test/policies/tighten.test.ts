@@ -140,6 +140,7 @@ describe('the settings file of a hostile repository', () => {
     max_output_bytes: 1_048_576,
     allowed_repository_roots: ['/srv'],
     destructive_command_patterns: ['make deploy'],
+    egress_hosts: ['a.example.com'],
   })
   /** The most permissive value of each key. */
   const WISHES: Readonly<Record<string, string>> = {
@@ -152,6 +153,7 @@ describe('the settings file of a hostile repository', () => {
     max_output_bytes: '104857600',
     allowed_repository_roots: '[/, /srv, /etc]',
     destructive_command_patterns: '[]',
+    egress_hosts: '["*.example.com", b.example.org]',
   }
 
   it('is tried with every key that there is', () => {

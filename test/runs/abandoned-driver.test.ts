@@ -4,6 +4,7 @@ import { createActiveRuns } from '../../runtime/api/runs/drive/active-runs.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import type { RunRow } from '../../runtime/store/store.ts'
+import { noRestrictions } from '../helpers/no-restrictions.ts'
 import { until } from '../helpers/until.ts'
 
 const RUN = { id: 'run_1', kind: 'agent', state: 'starting', generation: 1, holder: 'this process' } as RunRow
@@ -22,7 +23,9 @@ function slowlyDriven() {
   }
   const limits = { idleTimeoutMs: 600_000, stallTimeoutMs: 600_000, runTimeoutMs: 600_000 }
   const provider = { shared: {}, namespace: 'sandboxes', draft: () => undefined }
-  const deps = { store, provider, limits, log: silentLog, keys: { keyId: 'k' }, clock: () => new Date() }
+  const restrictions = noRestrictions()
+  const keys = { keyId: 'k' }
+  const deps = { store, provider, limits, log: silentLog, keys, clock: () => new Date(), restrictions }
   const active = createActiveRuns(deps as unknown as RunDeps, {} as never, () => undefined)
   return { active, transactions }
 }

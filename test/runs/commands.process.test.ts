@@ -5,6 +5,7 @@ import type { RunDeps } from '../../runtime/api/runs/deps.ts'
 import { createRunCommands } from '../../runtime/api/runs/use/commands.ts'
 import type { SandboxUse } from '../../runtime/api/runs/use/serving-run.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
+import { noRestrictions } from '../helpers/no-restrictions.ts'
 import { alice, aRun, shell, useService } from './service-rig.ts'
 
 const use = useService()
@@ -16,7 +17,7 @@ async function startOver(failure: SandboxError) {
   const run = await store.readRun(id)
   if (!run) throw new Error('the run is not stored')
   const keys = { keyId: 'k', derive: () => Buffer.alloc(32) } as unknown as RunDeps['keys']
-  const deps = { store, clock: () => new Date() } as RunDeps
+  const deps = { store, clock: () => new Date(), restrictions: noRestrictions() } as RunDeps
   const commands = createRunCommands(deps, createAuditTrail(keys))
   const sandbox = {
     run,

@@ -11,6 +11,7 @@ import { EventRedactor } from '../../runtime/redaction/event-redactor.ts'
 import { createRedactor } from '../../runtime/redaction/redactor.ts'
 import { openStore } from '../../runtime/store/open-store.ts'
 import type { RunRow, Store } from '../../runtime/store/store.ts'
+import { noRestrictions } from '../helpers/no-restrictions.ts'
 import { givenRun } from '../store/rows.ts'
 
 /** A store with two active runs, and the committer of the first run for each of its drivers. */
@@ -26,6 +27,7 @@ export async function startCommitterRig(decide: () => 'allow' | 'deny' = () => '
     store,
     clock: () => new Date(),
     log: silentLog,
+    restrictions: noRestrictions(),
     limits: { approvalTtlMs: 60_000 } as RunDeps['limits'],
     governance: {
       version: () => 'p1',

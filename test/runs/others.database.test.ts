@@ -6,6 +6,7 @@ import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import { Approvals } from '../../runtime/api/runs/gates/approvals.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { openStore } from '../../runtime/store/open-store.ts'
+import { noRestrictions } from '../helpers/no-restrictions.ts'
 import { createDatabase, requestPostgres } from '../helpers/postgres.ts'
 import { alice, aRun, bob, dataOf, follow, shell, startService } from './service-rig.ts'
 
@@ -36,7 +37,10 @@ describe.skipIf(reason !== undefined)(
 
       const events = await follow(driver.service, id, async (event) => {
         if (event.type !== 'shell.approval_required') return
-        const approvals = new Approvals({ store: other, clock: () => new Date() }, audit)
+        const approvals = new Approvals(
+          { store: other, clock: () => new Date(), restrictions: noRestrictions() },
+          audit,
+        )
         const { requestId } = event.data
         await approvals.decide(bob, id, { requestId, outcome: 'approved', by: 'bob', scope: 'once' })
       })

@@ -18,6 +18,7 @@ function startRelay({
   decides = false,
   settled = Number.POSITIVE_INFINITY,
   begun = Promise.resolve(),
+  heldUntil = (): string | undefined => undefined,
 } = {}) {
   const stop = new AbortController()
   const told: DecisionsRequest[] = []
@@ -52,6 +53,7 @@ function startRelay({
     generation: 1,
     client: client as AgentHostClient,
     begun,
+    heldUntil,
     commit: async ({ envelopes }) => {
       committed = envelopes.at(-1)?.sequence ?? 0
       batches.push(envelopes.length)
@@ -70,6 +72,7 @@ function startRelay({
     await running
   })
   return {
+    relay,
     told,
     /** How many events each commit had. */
     batches,
@@ -177,4 +180,23 @@ it('commits nothing before the run has begun, then all earlier events in one bat
 
   expect(before).toEqual([])
   expect(batches).toEqual([3])
+})
+
+it('lets the sandbox hold decided calls, and releases each of them once afterwards', async () => {
+  let until: string | undefined = '2026-01-02T00:00:00Z'
+  const { relay, told } = startRelay({ heldUntil: () => until })
+  const release = { callId: 'c', outcome: 'release' } as const
+
+  await relay.post([release])
+  await relay.post([])
+  until = undefined
+  await relay.post([])
+  await relay.post([])
+
+  expect(told.map(({ decisions }) => decisions)).toEqual([
+    [{ callId: 'c', outcome: 'pending', until: '2026-01-02T00:00:00Z' }],
+    [{ callId: 'c', outcome: 'pending', until: '2026-01-02T00:00:00Z' }],
+    [release],
+    [],
+  ])
 })

@@ -22,6 +22,7 @@ import type { Tables } from '../../runtime/store/schema.ts'
 import { createSqlStore } from '../../runtime/store/sql-store.ts'
 import { openSqlite } from '../../runtime/store/sqlite/engine.ts'
 import type { RunRow, Store } from '../../runtime/store/store.ts'
+import { noRestrictions } from '../helpers/no-restrictions.ts'
 import { aCall, aClaim, anApproval, anEvent, givenRun } from '../store/rows.ts'
 
 /** Counts the statements of a store and the rows that they return. */
@@ -101,6 +102,7 @@ async function costsOf(turns: number) {
     redactText: (text: string) => text,
     limits: { approvalTtlMs: 60_000, idleTimeoutMs: 1_000 },
     keys,
+    restrictions: noRestrictions(),
     governance: { forRun: () => ({ touched: { secret: false } }) },
     openRedactor: () => new EventRedactor(createRedactor({ secrets: [], pii: false })),
     provider: {

@@ -6,6 +6,7 @@ import { testEvents } from './events.suite.ts'
 import { testHolders } from './holders.suite.ts'
 import { testProcesses } from './processes.suite.ts'
 import { testQueue } from './queue.suite.ts'
+import { testRestrictions } from './restrictions.suite.ts'
 import { testRuns } from './runs.suite.ts'
 import { testService } from './service.suite.ts'
 import type { StoreUnderTest } from './store-under-test.ts'
@@ -20,6 +21,7 @@ export function testStore(engine: StoreUnderTest): void {
     testWork(engine)
     testService(engine)
     testTrustedFolders(engine)
+    testRestrictions(engine)
     testAudit(engine)
     testBlobs(engine)
     testContents(engine)

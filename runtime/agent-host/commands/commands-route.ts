@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import * as z from 'zod'
 import { AGENT_HOST_ROUTES } from '../../../contracts/routes.ts'
+import type { RunnerLink } from '../toolbox/runner-link.ts'
 import type { Commands } from './commands.ts'
 
 const Params = z.object({ id: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/) })
@@ -19,5 +20,16 @@ export function registerCommandsRoute(scope: FastifyInstance, commands: () => Co
   scope.delete(url, async (request) => {
     const { id } = Params.parse(request.params)
     return { commandId: id, result: await commands().cancel(id) }
+  })
+}
+
+const Freeze = z.strictObject({ isFrozen: z.boolean() })
+
+/** `PUT /freeze`: stops every command of the sandbox, or lets them continue. */
+export function registerFreezeRoute(scope: FastifyInstance, toolbox: () => Pick<RunnerLink, 'freeze'>): void {
+  scope.put(AGENT_HOST_ROUTES.freeze, async (request, reply) => {
+    const { isFrozen } = Freeze.parse(request.body)
+    await toolbox().freeze(isFrozen)
+    return reply.code(204).send()
   })
 }

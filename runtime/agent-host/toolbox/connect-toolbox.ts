@@ -11,6 +11,7 @@ import { streamCall, tarInCall } from './tar-calls.ts'
 /** The runner tests its isolation before it sends `hello`. */
 const HELLO_TIMEOUT_MS = 20_000
 const OPEN_TIMEOUT_MS = 30_000
+const FREEZE_TIMEOUT_MS = 10_000
 
 type Hello = RunnerToHost & { type: 'hello' }
 
@@ -49,6 +50,7 @@ function linkOver(connection: HostConnection, hello: Hello): RunnerLink {
     tarIn: (source, signal) => tarInCall(connection, source, signal),
     tarOut: (signal) => streamCall(connection, { type: 'tar-out' }, signal),
     manifest: (signal) => streamCall(connection, { type: 'manifest' }, signal),
+    freeze: (isFrozen) => freeze(connection, isFrozen),
     pack: (contents, signal) => streamCall(connection, { type: 'pack', contents }, signal),
     giveEgress: (access) => connection.send({ type: 'egress', id: EGRESS_ID, access }),
     close: async () => connection.giveUp('closed by AgentHost'),
@@ -74,6 +76,26 @@ async function openRoot(
   try {
     await connection.send({ type: 'open', id, root, ...(folder && { layout: folder.layout }) })
     await deadline('the runner to open the workspace', OPEN_TIMEOUT_MS, opened.promise)
+  } finally {
+    connection.end(id)
+  }
+}
+
+async function freeze(connection: HostConnection, isFrozen: boolean): Promise<void> {
+  const done = Promise.withResolvers<void>()
+  const id = connection.begin({
+    accept: (frame) => {
+      if (frame.header.type !== 'frozen') throw unexpected(frame)
+      done.resolve()
+    },
+    lose: (reason) => done.reject(new SandboxError('sandbox_lost', `the runner was lost: ${reason}`)),
+  })
+  // Before the runner acts: no command may be judged too slow in between.
+  if (isFrozen) connection.isFrozen = true
+  try {
+    await connection.send({ type: 'freeze', id, isFrozen })
+    await deadline('the runner to stop or continue commands', FREEZE_TIMEOUT_MS, done.promise)
+    connection.isFrozen = isFrozen
   } finally {
     connection.end(id)
   }

@@ -106,12 +106,12 @@ class ExecCall {
     this.#output.end()
   }
 
-  /** Closes the connection if the runner exceeds the command's timeout. Time spent waiting for our own reader is not counted. */
+  /** Closes the connection if the runner exceeds the command's timeout. Time in which our own reader is behind, or commands are frozen, is not counted. */
   #watch(): NodeJS.Timeout {
     let behindMs = 0
     const everyMs = 1000
     const watch = setInterval(() => {
-      if (this.#output.isBehind) behindMs += everyMs
+      if (this.#output.isBehind || this.#connection.isFrozen) behindMs += everyMs
       if (this.#elapsedMs - behindMs < this.#request.timeoutMs + GRACE_MS) return
       this.#connection.giveUp('the runner did not end a command in time')
     }, everyMs)

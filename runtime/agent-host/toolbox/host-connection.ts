@@ -21,6 +21,8 @@ export class HostConnection {
   readonly #lost = Promise.withResolvers<string>()
   #issued = 0
   #reason: string | undefined
+  /** Whether the runner's commands are stopped: their time does not pass. */
+  isFrozen = false
   /** Called with git directories that the runner renamed. While it is unset, such a frame is a protocol error. */
   onHeld: ((held: HeldEntries) => void) | undefined
 

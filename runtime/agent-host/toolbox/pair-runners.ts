@@ -36,6 +36,9 @@ export function pairRunners(links: readonly RunnerLink[]): RunnerLink {
     // Only the runner with network has a relay.
     giveEgress: (access) => online.giveEgress(access),
     exec: (request, io) => (request.network ? online : offline).exec(request, io),
+    freeze: async (isFrozen) => {
+      await Promise.all([offline.freeze(isFrozen), online.freeze(isFrozen)])
+    },
     file: offline.file,
     tarIn: offline.tarIn,
     tarOut: offline.tarOut,

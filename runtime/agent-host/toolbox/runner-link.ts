@@ -23,6 +23,8 @@ export interface RunnerLink extends Toolbox {
   pack(contents: readonly string[], signal?: AbortSignal): AsyncGenerator<Uint8Array>
   /** Gives commands their access to the egress proxy. Later commands have it. */
   giveEgress(access: EgressAccess): Promise<void>
+  /** Stops all commands, or lets them continue. Resolves when that is done. */
+  freeze(isFrozen: boolean): Promise<void>
   /** Resolves with the reason when the connection has ended. */
   readonly closed: Promise<string>
   close(): Promise<void>

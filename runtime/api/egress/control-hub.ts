@@ -4,6 +4,7 @@ import type { IntermediateAuthorities } from '../../egress-ca/intermediate.ts'
 import { messageOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { Store } from '../../store/store.ts'
+import type { Restrictions } from '../runs/restrictions/restrictions.ts'
 import { withAuthorities } from './authorities.ts'
 import { generationsOf } from './control-state.ts'
 import type { NetworkRules } from './network-rules.ts'
@@ -11,6 +12,7 @@ import type { NetworkRules } from './network-rules.ts'
 export interface ControlHubOptions {
   readonly store: Pick<Store, 'listNetworks'>
   readonly rules: NetworkRules
+  readonly restrictions: Pick<Restrictions, 'of' | 'onChange'>
   readonly authorities: IntermediateAuthorities
   readonly log: Log
   /** @default 300 ms */
@@ -38,6 +40,7 @@ export class ControlHub {
 
   constructor(options: ControlHubOptions) {
     this.#options = options
+    options.restrictions.onChange(() => this.changed())
   }
 
   /** Calls back with each state, beginning with the current one. The return value unsubscribes. */
@@ -72,9 +75,9 @@ export class ControlHub {
   }
 
   async #read(): Promise<void> {
-    const { store, rules, authorities, log } = this.#options
+    const { store, rules, restrictions, authorities, log } = this.#options
     try {
-      const generations = generationsOf(await store.listNetworks(), rules)
+      const generations = generationsOf(await store.listNetworks(), rules, restrictions)
       const state = withAuthorities({ revision: this.#revision + 1, generations }, authorities)
       const text = JSON.stringify({ ...state, revision: 0 })
       const isDue = performance.now() - this.#sentAt >= EGRESS_LEASE.renewMs

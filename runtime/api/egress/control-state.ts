@@ -3,16 +3,24 @@ import type { EgressDestination, EgressGeneration, EgressState } from '../../../
 import type { EgressControlMessage } from '../../../contracts/egress-control.ts'
 import { canonicalJson } from '../../kit/canonical-json.ts'
 import type { LiveNetwork } from '../../store/egress.ts'
+import type { Restrictions } from '../runs/restrictions/restrictions.ts'
 import type { NetworkRules } from './network-rules.ts'
 
-type Rules = Pick<NetworkRules, 'destinationsOf'>
+type Rules = Pick<NetworkRules, 'destinationsOf' | 'withheldFrom'>
 
-/** What the proxies allow: the open networks of the store, under the rules of this process. */
-export const generationsOf = (networks: readonly LiveNetwork[], rules: Rules): EgressGeneration[] =>
+/** What the proxies allow: the open networks of the store, under the rules and restrictions of this process. */
+export const generationsOf = (
+  networks: readonly LiveNetwork[],
+  rules: Rules,
+  restrictions: Pick<Restrictions, 'of'>,
+): EgressGeneration[] =>
   networks.flatMap((network): EgressGeneration[] => {
-    const { runId, generation, kind, pod } = network
+    const { runId, generation, kind, owner, pod } = network
     const destinations = rules.destinationsOf(network, kind)
-    return destinations ? [{ runId, generation, phase: 'work', pod, destinations }] : []
+    if (!destinations) return []
+    const withheld = [...rules.withheldFrom(network, kind)]
+    const restriction = restrictions.of({ id: runId, owner }).network
+    return [{ runId, generation, phase: 'work', pod, restriction, destinations, withheld }]
   })
 
 /** Writes the messages of one stream. Each list of destinations is sent once per stream, while a generation names it. */

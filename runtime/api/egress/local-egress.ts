@@ -6,6 +6,7 @@ import type { Log } from '../../kit/log.ts'
 import type { BoundSandbox } from '../../sandboxes/provider.ts'
 import type { Store } from '../../store/store.ts'
 import { patiently } from '../runs/drive/patient-store.ts'
+import type { Restrictions } from '../runs/restrictions/restrictions.ts'
 import { withAuthorities } from './authorities.ts'
 import { ByteBudgets } from './byte-budgets.ts'
 import { EgressProcess } from './egress-process.ts'
@@ -16,6 +17,7 @@ import type { SandboxEgress, SandboxNetwork, ServedRun } from './with-egress.ts'
 
 export interface LocalEgressOptions {
   readonly store: Pick<Store, 'readRun'>
+  readonly restrictions: Pick<Restrictions, 'of' | 'onChange'>
   readonly rules: NetworkRules
   /** The authority that sandboxes trust, and what else they trust. */
   readonly trust: EgressTrust
@@ -33,6 +35,8 @@ export interface EgressSandbox {
   readonly signal: AbortSignal
 }
 
+type Opened = { readonly owner: string; readonly generation: EgressGeneration }
+
 /** An authority is replaced when it is 12 hours old, and ends after 24. */
 const RENEWAL_MS = 3_600_000
 
@@ -49,7 +53,8 @@ const UNAVAILABLE: EgressDenied = {
 export class LocalEgress implements SandboxEgress {
   readonly #options: LocalEgressOptions
   readonly #process: EgressProcess
-  readonly #open = new Map<string, EgressGeneration>()
+  readonly #open = new Map<string, Opened>()
+  readonly #unfollow: () => void
   readonly #closing = new Map<string, Promise<void>>()
   readonly #budgets = new ByteBudgets()
   readonly #renewal: NodeJS.Timeout
@@ -58,6 +63,7 @@ export class LocalEgress implements SandboxEgress {
   constructor(options: LocalEgressOptions) {
     const { writer, log, trust } = options
     this.#options = options
+    this.#unfollow = options.restrictions.onChange(() => this.#onRestricted())
     this.#process = new EgressProcess({
       log,
       rootsFile: trust.rootsFile,
@@ -88,14 +94,16 @@ export class LocalEgress implements SandboxEgress {
     const run = await patiently(() => store.readRun(runId), { signal, log })
     const destinations = run && rules.destinationsOf(run, kind)
     if (!destinations) return []
-    this.#open.set(keyOf(runId, generation), { runId, generation, phase: 'work', socketPath, destinations })
+    const withheld = [...rules.withheldFrom(run, kind)]
+    const opened = { runId, generation, phase: 'work', socketPath, destinations, withheld } as const
+    this.#open.set(keyOf(runId, generation), { owner: run.owner, generation: opened })
     // A sandbox without a proxy has no network. Its commands print the reason.
     await bestEffort(log, 'open the network of a sandbox', async () => {
       if (destinations.some(({ authority }) => authority !== undefined))
         await writeTrustBundle(dirname(socketPath), trust)
       await this.#apply()
     })
-    return rules.loosenedFor(kind)
+    return rules.loosenedFor(kind).filter((host) => !withheld.includes(host))
   }
 
   /** Closes all connections of a sandbox, and stores what the proxy has reported about it. */
@@ -114,14 +122,26 @@ export class LocalEgress implements SandboxEgress {
   }
 
   stop(): Promise<void> {
+    this.#unfollow()
     clearInterval(this.#renewal)
     return this.#process.close()
   }
 
+  #onRestricted(): void {
+    if (this.#open.size === 0) return
+    const { log } = this.#options
+    void bestEffort(log, 'restrict the network of sandboxes', () => this.#apply())
+  }
+
   async #apply(): Promise<void> {
+    const { restrictions, trust } = this.#options
     this.#revision += 1
-    const state = { revision: this.#revision, generations: [...this.#open.values()] }
-    await this.#process.apply(withAuthorities(state, this.#options.trust.authorities))
+    const generations = [...this.#open.values()].map(({ owner, generation }) => ({
+      ...generation,
+      restriction: restrictions.of({ id: generation.runId, owner }).network,
+    }))
+    const state = { revision: this.#revision, generations }
+    await this.#process.apply(withAuthorities(state, trust.authorities))
   }
 
   async #renew(): Promise<void> {
@@ -131,8 +151,8 @@ export class LocalEgress implements SandboxEgress {
 
   #tellLost(): void {
     const { writer } = this.#options
-    for (const { runId, generation } of this.#open.values())
-      writer.write(runId, { type: 'denied', generation, data: UNAVAILABLE })
+    for (const { generation: of } of this.#open.values())
+      writer.write(of.runId, { type: 'denied', generation: of.generation, data: UNAVAILABLE })
   }
 }
 

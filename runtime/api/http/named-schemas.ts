@@ -40,7 +40,15 @@ import {
 } from '../../../contracts/exec.ts'
 import { FileEntry } from '../../../contracts/files.ts'
 import { SandboxSettings, SandboxSettingsPatch, SettingsOrigin, Verdict } from '../../../contracts/policy.ts'
+import {
+  Restriction,
+  RestrictionLevel,
+  RestrictionList,
+  RestrictionScope,
+  SetRestriction,
+} from '../../../contracts/restrictions.ts'
 import { ChangedFile, RunDiff } from '../../../contracts/results.ts'
+import { DeniedEgress, RunEgress } from '../../../contracts/run-egress.ts'
 import { ToolOutcome } from '../../../contracts/tools.ts'
 import {
   SettingsComparison,
@@ -66,6 +74,7 @@ const NAMED = {
   ChangedFile,
   CommandShell,
   CreateSandbox,
+  DeniedEgress,
   DenyShell,
   DenyTool,
   ErrorCode,
@@ -84,8 +93,13 @@ const NAMED = {
   Problem,
   Readiness,
   RequestedAgent,
+  Restriction,
+  RestrictionLevel,
+  RestrictionList,
+  RestrictionScope,
   Run,
   RunDiff,
+  RunEgress,
   RunEnvelope,
   RunEvent,
   RunPage,
@@ -93,6 +107,7 @@ const NAMED = {
   RunState,
   SandboxSettings,
   SandboxSettingsPatch,
+  SetRestriction,
   SettingsComparison,
   SettingsOrigin,
   StartCommand,

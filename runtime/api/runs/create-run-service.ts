@@ -2,7 +2,7 @@ import { delay } from '../../kit/deadline.ts'
 import { messageOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { Lifecycle } from './admit/lifecycle.ts'
-import { createSandboxPolicy } from './admit/sandbox-policy.ts'
+import { createSandboxPolicy, type SandboxPolicy } from './admit/sandbox-policy.ts'
 import { createTrustedFolders } from './admit/trusted-folders.ts'
 import { createUploads } from './admit/uploads.ts'
 import { type AuditTrail, createAuditTrail } from './audit-trail.ts'
@@ -23,6 +23,7 @@ import { holdStore } from './replicas/store-lease.ts'
 import { sweepStored } from './replicas/sweep-stored.ts'
 import { watchSuspendedRuns } from './replicas/sweep-suspended.ts'
 import { type TakeoverParts, takeOverRuns, watchAbandonedRuns } from './replicas/takeover.ts'
+import { createRestrictionCalls } from './restrictions/set-restriction.ts'
 import type { RunService } from './service.ts'
 import { createRunCommands } from './use/commands.ts'
 import { createDecisions } from './use/decisions.ts'
@@ -76,10 +77,12 @@ export function createRunService(given: RunServiceDeps): RunService {
       lease = await holdStore(store, { ttlMs: LEASE_TTL_MS, isShared, onLost, log: deps.log })
     },
     async start() {
+      // Before the first run can start.
+      const restrictions = await deps.restrictions.start()
       // First: the sandboxes of an earlier process can only be collected where the provider works.
       await (provider.shared ? sharing.start() : provider.start())
       if (!provider.shared) await recoverRuns(deps, { ...finishParts, uploads })
-      sweeps = startSweeps(deps, finishParts, queue)
+      sweeps = [restrictions, ...startSweeps(deps, finishParts, queue)]
     },
     async close() {
       uploads.close()
@@ -106,14 +109,21 @@ export function createRunService(given: RunServiceDeps): RunService {
 
     ...createSandboxUses(findServing, { commands, file }),
 
-    readPolicy: () => policy.read(),
-    replacePolicy: (caller, patch) => policy.replace(caller, patch),
-    mergePolicy: (caller, patch) => policy.merge(caller, patch),
+    ...policyCalls(policy),
+    ...createRestrictionCalls(deps, audit, () => queue.wake()),
     ...createTrustedFolders(deps, policy),
     ...createAuditReads(deps, audit),
     metrics: () => renderMetrics({ store, active, reaper }),
   }
 }
+
+const policyCalls = (
+  policy: SandboxPolicy,
+): Pick<RunService, 'readPolicy' | 'replacePolicy' | 'mergePolicy'> => ({
+  readPolicy: () => policy.read(),
+  replacePolicy: (caller, patch) => policy.replace(caller, patch),
+  mergePolicy: (caller, patch) => policy.merge(caller, patch),
+})
 
 /** Starts the queued runs and the sweeps of runs without a driver. */
 function startSweeps(deps: RunDeps, parts: FinishParts, queue: Dispatcher) {

@@ -7,6 +7,7 @@ import type { RunTouched, Store } from '../../store/store.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 import type { WorkspaceBounds } from './admit/workspace-admission.ts'
 import type { RunRedactor } from './ingest/redacted-events.ts'
+import type { Restrictions } from './restrictions/restrictions.ts'
 import type { RunFolders } from './results/run-folders.ts'
 
 /** What governance must know of a sandbox; no sandbox isolates nothing. */
@@ -69,6 +70,8 @@ export type RunDeps = {
   readonly folders?: RunFolders
   /** What no caller and no repository can widen. */
   readonly ceiling: SandboxSettings
+  /** The restrictions in force. */
+  readonly restrictions: Restrictions
   /** The second redaction, of one run: nothing that a sandbox sent is stored before it. */
   readonly openRedactor: (settings: SandboxSettings) => RunRedactor
   /** Redacts the message of a failure, because a sandbox or a model's server may have written it. */

@@ -16,3 +16,7 @@ export function requireHeld(held: Held, current: RunRow | undefined): RunRow {
 }
 
 export const isHeld = (held: Held, current: RunRow | undefined): boolean => current?.holder === held.holder
+
+/** Not after the run was given to another driver, of this process or of another one. */
+export const isDrivenAs = (held: Held, generation: number, current: RunRow): boolean =>
+  isHeld(held, current) && current.generation === generation

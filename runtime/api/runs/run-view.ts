@@ -19,6 +19,12 @@ export const UNFINISHED = [...WAITING_FOR_PLACE, ...DRIVEN] as const
 export const isFinal = (run: { state: Run['state'] }): boolean =>
   (FINAL_STATES as readonly string[]).includes(run.state)
 
+export function hasEnded(id: string, run: Pick<RunRow, 'state' | 'kind'> | undefined): SandboxError {
+  const how = run && isFinal(run) ? ` as ${run.state}` : ''
+  const next = run?.kind === 'agent' ? ` To go on from its last checkpoint: agentweaver fork ${id} TASK` : ''
+  return new SandboxError('run_ended', `run ${id} has ended${how}.${next}`)
+}
+
 /** Asked in a transaction that writes to a run on behalf of a person: the chain of an ended run is sealed. */
 export function requireRunning(id: string, run: RunRow | undefined): RunRow {
   if (run && run.endedAt === undefined) return run

@@ -19,7 +19,9 @@ import type { RunEnvelope } from '../../../contracts/events.ts'
 import type { FileOperation } from '../../../contracts/files.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
 import type { SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
+import type { Restriction, RestrictionList, SetRestriction } from '../../../contracts/restrictions.ts'
 import type { RunDiff } from '../../../contracts/results.ts'
+import type { RunEgress } from '../../../contracts/run-egress.ts'
 import type { FileAnswer } from '../../../contracts/toolbox.ts'
 import type {
   FolderQuery,
@@ -142,9 +144,20 @@ export interface RunService {
    */
   subscribe(caller: Caller, id: string, from: Subscription): Promise<AsyncIterable<RunEnvelope> | undefined>
 
+  /** What the egress proxy refused to the run, grouped, and the hosts that the run reached. */
+  readEgress(caller: Caller, id: string): Promise<RunEgress>
+
   readPolicy(caller: Caller): Promise<SandboxSettings>
   replacePolicy(caller: Caller, policy: SandboxSettingsPatch): Promise<SandboxSettings>
   mergePolicy(caller: Caller, patch: SandboxSettingsPatch): Promise<SandboxSettings>
+
+  /** The restrictions in force that the caller may see: of the caller's runs and of all runs, or every one for operators. */
+  listRestrictions(caller: Caller): Promise<RestrictionList>
+  /**
+   * Restricts runs. In force in this process when it returns, and in the others of the deployment within a second.
+   * `forbidden` for runs of others, and for a restriction that an operator has set.
+   */
+  setRestriction(caller: Caller, wanted: SetRestriction): Promise<Restriction>
 
   /** Compares the settings in force for the caller's runs in a folder with its settings file. `workspace_invalid`. */
   compareSettings(caller: Caller, folder: FolderQuery): Promise<SettingsComparison>

@@ -100,6 +100,9 @@ export function isDead(pid: number): boolean {
   return state === '' || state === 'Z' || state === 'X'
 }
 
+/** Returns whether a process is stopped by a signal, or gone. */
+export const isStopped = (pid: number): boolean => isDead(pid) || statOf(pid)[0] === 'T'
+
 /**
  * The fields of `/proc/<pid>/stat` after the program's name: state, parent and so on. The name itself may
  * contain any character.

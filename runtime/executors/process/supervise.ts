@@ -4,6 +4,7 @@ import type { ExecRequest, ExecResult, TerminationReason } from '../../../contra
 import type { ExecIo } from '../../../contracts/toolbox.ts'
 import { messageOf } from '../../kit/errors.ts'
 import { signalName } from '../../kit/signal-name.ts'
+import { CommandClock } from './command-clock.ts'
 import { COMMAND_LIMITS, type Ending, parseEnding, releaseMessage } from './command-supervisor.ts'
 import { closeWhenIdle, type Drained, drain } from './drain.ts'
 import { type ExpectedMount, mountProblem } from './mount-proof.ts'
@@ -107,11 +108,16 @@ class Run {
     }
     const onAbort = () => this.#stop('cancelled')
     signal?.addEventListener('abort', onAbort, { once: true })
-    const timer = setTimeout(() => this.#stop('timeout'), this.#request.timeoutMs)
+    const clock = new CommandClock({
+      timeoutMs: this.#request.timeoutMs,
+      onTimeout: () => this.#stop('timeout'),
+      processes: () => this.#processes(),
+      freezing: this.#io.freezing,
+    })
     try {
       return await this.#run()
     } finally {
-      clearTimeout(timer)
+      clock.end()
       clearTimeout(this.#askTimer)
       clearTimeout(this.#killTimer)
       signal?.removeEventListener('abort', onAbort)
@@ -233,7 +239,7 @@ class Run {
   #ask(asked: Set<string>, againMs: number): void {
     const child = this.#child
     if (child === undefined || this.#hasExited) return
-    const tree = [...(child.status ? [] : [child.pid]), ...descendantsOf(child.pid)]
+    const tree = this.#processes()
     // A fork bomb would use the grace period to grow.
     if (tree.length > COMMAND_LIMITS.processes) {
       this.#kill()
@@ -246,6 +252,12 @@ class Run {
       sendSignal(pid, 'SIGTERM')
     }
     this.#askTimer = setTimeout(() => this.#ask(asked, againMs * 2), againMs)
+  }
+
+  /** The processes of the command, without the launcher of a supervisor. */
+  #processes(): number[] {
+    const { pid, status } = this.#child ?? {}
+    return pid === undefined ? [] : [...(status ? [] : [pid]), ...descendantsOf(pid)]
   }
 
   /** Kills the launcher and its children. In a PID namespace, the kernel kills the rest with its first process. */

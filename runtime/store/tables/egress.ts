@@ -36,19 +36,22 @@ export async function listNetworks({ db }: Scope): Promise<LiveNetwork[]> {
     .innerJoin('runs as run', (join) =>
       join.onRef('run.id', '=', 'network.run_id').onRef('run.generation', '=', 'network.generation'),
     )
-    .select(['network.run_id', 'network.generation', 'network.kind', 'network.pod_json', 'run.settings_json'])
+    .select(['network.run_id', 'network.generation', 'network.kind', 'network.pod_json'])
+    .select(['run.owner', 'run.settings_json'])
     .where('run.ended_at', 'is', null)
     .where('run.ending_json', 'is', null)
     .orderBy('network.run_id')
     .execute()
   return rows.map((row) => {
     const at = new RowReader('egress_networks', row)
+    const run = new RowReader('runs', row)
     return {
       runId: at.plain('run_id'),
       generation: at.integer('generation'),
       kind: at.oneOf('kind', RunKinds),
       pod: at.json('pod_json', EgressPod),
-      settings: new RowReader('runs', row).json('settings_json', RunSettings),
+      owner: run.plain('owner'),
+      settings: run.json('settings_json', RunSettings),
     }
   })
 }

@@ -1,6 +1,7 @@
-import { type RunEnvelope, RunEvent } from '../../../contracts/events.ts'
+import { type RunEnvelope, RunEvent, type RunEventType } from '../../../contracts/events.ts'
 import { toJson, toText } from '../codec.ts'
 import type { Scope, WriteScope } from '../engine.ts'
+import type { EnvelopeOf } from '../event-reads.ts'
 import { damaged, RowReader } from '../row-reader.ts'
 import type { NewEvent } from '../store.ts'
 import { lockRun } from './runs.ts'
@@ -109,6 +110,24 @@ export async function readEvents(
     .limit(page.limit)
     .execute()
   return rows.map(toEnvelope)
+}
+
+/** Events of one type, oldest first. The type is the first member of an event that the API has made. */
+export async function readEventsOf<T extends RunEventType>(
+  { db }: Scope,
+  runId: string,
+  { type, limit }: { readonly type: T; readonly limit: number },
+): Promise<EnvelopeOf<T>[]> {
+  const rows = await db
+    .selectFrom('events')
+    .select(['sequence', 'at', 'event_json'])
+    .where('run_id', '=', toText(runId))
+    .where('event_json', 'like', `{"type":"${type}",%`)
+    .orderBy('sequence')
+    .limit(limit)
+    .execute()
+  const isOfType = (envelope: RunEnvelope): envelope is EnvelopeOf<T> => envelope.event.type === type
+  return rows.map(toEnvelope).filter(isOfType)
 }
 
 function toEnvelope(row: object): RunEnvelope {

@@ -25,7 +25,7 @@ const STARTS_MAX_AGE_MS = 900_000
 const WAITED_MS = 1_000
 
 /** Literals instead of parameters, so that the databases can use the partial indexes. */
-const WAITS = sql<boolean>`place is not null`
+export const WAITS = sql<boolean>`place is not null`
 const IS_HEAD = sql<boolean>`place = 1`
 
 const QUEUED: ReadonlySet<RunState> = new Set(QUEUED_STATES)
@@ -206,8 +206,10 @@ async function noteStart({ db, engine }: Scope, lane: Lane): Promise<void> {
 /** One statement for all lanes, because each round trip to a database costs more than the search in its indexes. */
 export async function listQueueHeads(
   { db, engine }: Scope,
-  { lanes, limit }: HeadQuery,
+  { lanes, limit, without }: HeadQuery,
 ): Promise<QueueHead[]> {
+  const owners = (without?.owners ?? []).map(toText)
+  const runIds = without?.runIds ?? []
   const headsOf = ({ lane, hasRoom }: OpenLane) => {
     const isFull = db
       .selectFrom('queue')
@@ -224,6 +226,8 @@ export async function listQueueHeads(
       .orderBy('turn_ms')
       .orderBy('run_id')
       .limit(limit)
+    if (owners.length > 0) heads = heads.where('owner', 'not in', owners)
+    if (runIds.length > 0) heads = heads.where('run_id', 'not in', runIds)
     if (!hasRoom)
       heads = heads.where(({ or, eb, not, exists }) =>
         or([eb('due_ms', '<=', engine.nowMs), not(exists(isFull))]),
@@ -233,12 +237,49 @@ export async function listQueueHeads(
   const [first, ...others] = lanes.map(headsOf)
   if (!first) return []
   const rows = await others.reduce((all, one) => all.unionAll(one), first).execute()
-  return rows.map((row) => ({
+  const next = runIds.length === 0 ? [] : await behind({ db, engine }, lanes, { owners, runIds })
+  return [...rows, ...next].map((row) => ({
     runId: row.run_id,
     lane: row.lane,
     owner: new RowReader('queue', row).text('owner'),
     turnMs: row.turn_ms ?? 0,
   }))
+}
+
+/** The runs behind heads that are left out: those must not keep the other runs of their owners from starting. */
+async function behind(
+  { db, engine }: Scope,
+  lanes: readonly OpenLane[],
+  { owners, runIds }: { readonly owners: readonly string[]; readonly runIds: readonly string[] },
+) {
+  let skipped = db
+    .selectFrom('queue')
+    .select(['lane', 'owner', 'turn_ms'])
+    .where('run_id', 'in', runIds)
+    .where(IS_HEAD)
+    .where(
+      'lane',
+      'in',
+      lanes.map(({ lane }) => lane),
+    )
+  if (owners.length > 0) skipped = skipped.where('owner', 'not in', owners)
+  const found: { run_id: string; lane: Lane; owner: string; turn_ms: number | null }[] = []
+  for (const { lane, owner, turn_ms } of await skipped.execute()) {
+    const next = await db
+      .selectFrom('queue')
+      .select('run_id')
+      .where('lane', '=', lane)
+      .where('owner', '=', owner)
+      .where(WAITS)
+      .where('run_id', 'not in', runIds)
+      .where('not_before_ms', '<=', engine.nowMs)
+      .orderBy('queued_ms')
+      .orderBy('run_id')
+      .limit(1)
+      .executeTakeFirst()
+    if (next) found.push({ run_id: next.run_id, lane, owner, turn_ms })
+  }
+  return found
 }
 
 export async function countRunsUnderWay(
@@ -277,32 +318,6 @@ export async function waitForRoom(
 export async function readAttempts({ db }: Scope, runId: string): Promise<number> {
   const row = await db.selectFrom('queue').select('attempts').where('run_id', '=', runId).executeTakeFirst()
   return row?.attempts ?? 0
-}
-
-/** The next sweep ends the run. */
-export async function expireInQueue({ db }: Scope, runId: string): Promise<void> {
-  await db
-    .updateTable('queue')
-    .set({ deadline_from_ms: 0 })
-    .where('run_id', '=', runId)
-    .where(WAITS)
-    .execute()
-}
-
-/** Runs that have waited for their first sandbox for longer than `afterMs`. */
-export async function listOverdueInQueue(
-  { db, engine }: Scope,
-  { afterMs, limit }: { readonly afterMs: number; readonly limit: number },
-): Promise<string[]> {
-  const rows = await db
-    .selectFrom('queue')
-    .select('run_id')
-    .where(WAITS)
-    .where('deadline_from_ms', '<=', sql<number>`${engine.nowMs} - ${sql.lit(Math.round(afterMs))}`)
-    .orderBy('deadline_from_ms')
-    .limit(limit)
-    .execute()
-  return rows.map(({ run_id }) => run_id)
 }
 
 /**

@@ -10,6 +10,7 @@ import { SandboxError } from '../../../runtime/kit/errors.ts'
 import { silentLog } from '../../../runtime/kit/log.ts'
 import { openStore } from '../../../runtime/store/open-store.ts'
 import type { RunRow, Store } from '../../../runtime/store/store.ts'
+import { noRestrictions } from '../../helpers/no-restrictions.ts'
 import { until } from '../../helpers/until.ts'
 import { givenRun } from '../../store/rows.ts'
 
@@ -36,6 +37,7 @@ async function aDispatcher(
     clock: () => new Date(),
     limits: { maxRuns: 10, maxRunsPerOwner: 10, maxLaunches: 2 },
     holder,
+    restrictions: noRestrictions(),
     log: silentLog,
   } as unknown as RunDeps
   const dispatcher = new Dispatcher(deps, active as unknown as ActiveRuns)

@@ -1,6 +1,7 @@
 import type { RunDeps, RunLimits } from '../../../runtime/api/runs/deps.ts'
 import { silentLog } from '../../../runtime/kit/log.ts'
 import type { Store } from '../../../runtime/store/store.ts'
+import { noRestrictions } from '../../helpers/no-restrictions.ts'
 
 type Options = { readonly holder?: string; readonly limits: Partial<RunLimits> }
 
@@ -13,5 +14,6 @@ export const queueDeps = (store: Store, { holder = 'me', limits }: Options): Run
     clock: () => new Date(),
     limits,
     holder: { id: holder },
+    restrictions: noRestrictions(),
     log: silentLog,
   }) as unknown as RunDeps

@@ -10,7 +10,7 @@ import { timeOrderedId } from '../ids.ts'
 import { requestResumption } from '../machine/transition.ts'
 import type { Dispatcher } from '../queue/dispatcher.ts'
 import type { RunViews } from '../queue/queue-view.ts'
-import { isFinal, requireRun, toRun } from '../run-view.ts'
+import { hasEnded, isFinal, requireRun, toRun } from '../run-view.ts'
 import type { Caller, RunService } from '../service.ts'
 import { insertFork, insertRun, insertSandbox, type StartDeps } from './start-run.ts'
 import type { Uploads } from './uploads.ts'
@@ -73,7 +73,7 @@ export class Lifecycle {
     const turn = await deps.store.transaction(async (tx) => {
       const current = await tx.readRun(id)
       if (!current || isFinal(current) || current.state === 'ending') {
-        throw new SandboxError('run_ended', `run ${id} has ended (${current?.state ?? 'unknown'})`)
+        throw hasEnded(id, current)
       }
       tx.announce(id)
       await tx.insertTurn({ id: turnId, runId: id, state: 'queued', prompt, final })
@@ -101,7 +101,7 @@ export class Lifecycle {
     const { deps, active } = this.#parts
     const run = await requireRun(deps.store, caller, id)
     if (run.kind !== 'agent') throw new SandboxError('conflict', `${id} is a sandbox without an agent`)
-    if (isFinal(run)) throw new SandboxError('run_ended', `run ${id} has ended (${run.state})`)
+    if (isFinal(run)) throw hasEnded(id, run)
     if (run.state === 'suspended') return toRun(run)
     if (run.endsWithService)
       throw new SandboxError(
@@ -134,7 +134,7 @@ export class Lifecycle {
   async resume(caller: Caller, id: string): Promise<Run> {
     const { deps, queue } = this.#parts
     const run = await requireRun(deps.store, caller, id)
-    if (isFinal(run)) throw new SandboxError('run_ended', `run ${id} has ended (${run.state})`)
+    if (isFinal(run)) throw hasEnded(id, run)
     for (const signal = withTimeout(SUSPEND_ANSWER_MS); !signal.aborted; await delay(LOOK_AGAIN_MS))
       if ((await deps.store.readRun(id))?.state !== 'suspending') break
     await deps.store.transaction(async (tx) => {

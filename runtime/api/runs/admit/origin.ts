@@ -56,7 +56,7 @@ function noCheckpoint(run: RunRow): SandboxError | undefined {
     )
   const next =
     kind === 'agent'
-      ? `The first one is saved when its first turn ends: follow it with "agentweaver logs -f ${id}" and try again.`
+      ? `The first one is saved when its first turn ends, or earlier if the turn takes minutes: follow it with "agentweaver logs -f ${id}" and try again.`
       : `It is saved when the sandbox is destroyed: "agentweaver sandbox rm ${id}".`
   return new SandboxError('run_not_ready', `${id} is ${state} and has no checkpoint yet. ${next}`)
 }

@@ -6,7 +6,7 @@ import type { ApprovalRow, RunRow, TurnRow } from '../../../store/store.ts'
 import type { SpentBudget } from '../budgets/spend.ts'
 import { watchBudgets } from '../budgets/wall-clock.ts'
 import type { RunDeps } from '../deps.ts'
-import { isHeld } from '../held-run.ts'
+import { isDrivenAs } from '../held-run.ts'
 import { type Committed, ForgedEvent } from '../ingest/commit-batch.ts'
 import type { Relay } from '../ingest/relay.ts'
 import { type Requested, requestAgain } from '../launch/request.ts'
@@ -31,8 +31,9 @@ import { type Patience, patiently, patientStore } from './patient-store.ts'
 import type { Position, TurnEnded } from './read-position.ts'
 import { repeatRequests } from './repeat-requests.ts'
 import { endingAfterLoss, requeueLost } from './requeue.ts'
+import { RestrictedRun } from './restricted-run.ts'
 import { followOthers, hearOthers } from './shared-run.ts'
-import { logUnsuspended, suspend } from './suspend.ts'
+import { logUnsuspended, suspend, works } from './suspend.ts'
 import { TurnCheckpoints } from './turn-checkpoints.ts'
 import { endingAfterTurn, endingWhenIdle } from './turn-ending.ts'
 import { TurnLoop } from './turn-loop.ts'
@@ -53,17 +54,16 @@ export class ActiveRun {
   readonly #departure: Departure
   readonly #ready = Promise.withResolvers<Serving>()
   readonly #watchdog: ReturnType<typeof createWatchdog>
-  /** Requests that wait for a person. */
   readonly #pending = new Set<string>()
   readonly #commands = new Set<string>()
   readonly #turns: TurnLoop
   readonly #checkpoints: TurnCheckpoints
+  readonly #restricted: RestrictedRun
   #ending: Ending | undefined
   readonly #abandoned = new AbortController()
   readonly #patience: Patience
   #usedAt: string | undefined
   #suspendAskedAt: string | undefined
-  /** Every open call of the turn waits for a person. */
   #waitsForPeople = false
   #suspending: Promise<void> | undefined
   #isForged = false
@@ -71,6 +71,8 @@ export class ActiveRun {
   #hasLeft = false
   /** Calls that this sandbox has not announced again. It gets their decisions when it has. */
   readonly #carried: Set<string>
+  readonly #isDriven = (current: RunRow) =>
+    isDrivenAs(this.run, this.#request?.claim.generation ?? this.run.generation, current)
   readonly #endSpent = (budget?: SpentBudget) => budget && this.end(budgetExceeded(budget))
 
   constructor(given: RunDeps, parts: ActiveRunParts, { run, after, request }: Begin) {
@@ -83,16 +85,19 @@ export class ActiveRun {
     const deps = { ...given, store: patientStore(given.store, this.#patience) }
     this.#deps = deps
     this.#parts = parts
+    const signal = this.#interrupted.signal
+    const own = { deps, run, signal, log: this.#log }
+    this.#restricted = new RestrictedRun({ ...own, onThawed: () => this.notifyTurn() })
     this.#turns = new TurnLoop({
       deps,
       run,
-      signal: this.#interrupted.signal,
+      signal,
+      isFrozen: () => this.#restricted.isFrozen,
       onSign: () => this.#watchdog.sign(),
       onTurnEnded: (turn, end) => this.#onTurnEnded(turn, end),
     })
     this.#departure = new Departure(deps, run, this.#log)
-    const saving = { deps, run, signal: this.#interrupted.signal, log: this.#log }
-    this.#checkpoints = new TurnCheckpoints(saving, () => ({
+    this.#checkpoints = new TurnCheckpoints(own, () => ({
       turn: this.#turns.working?.id,
       isBusy: this.#commands.size + this.#carried.size > 0 || this.isSuspending,
     }))
@@ -101,8 +106,9 @@ export class ActiveRun {
       { limits: deps.limits, activeTime: activeTimeOf(deps, run) },
       () => ({
         working: this.#turns.working !== undefined || this.#commands.size > 0,
-        waiting: this.#pending.size > 0,
-        quiet: this.isQuiet,
+        // The time in which nothing may happen does not count.
+        waiting: this.#pending.size > 0 || this.#restricted.isFrozen,
+        quiet: this.isQuiet && !this.#restricted.isFrozen,
       }),
       this.#alarms(),
     )
@@ -194,10 +200,7 @@ export class ActiveRun {
    * before.
    */
   suspend(): Promise<void> {
-    if (this.#suspending === undefined && !this.isQuiet)
-      return Promise.reject(
-        new SandboxError('conflict', `run ${this.run.id} works; only a run that waits can be suspended`),
-      )
+    if (this.#suspending === undefined && !this.isQuiet) return Promise.reject(works(this.run))
     this.#suspending ??= this.#suspend().finally(() => {
       this.#suspending = undefined
     })
@@ -264,6 +267,7 @@ export class ActiveRun {
     }
     this.#ready.reject(new SandboxError('run_ended', 'the run ended'))
     this.#watchdog.stop()
+    this.#restricted.stop()
     try {
       await this.#finish(serving)
     } catch (error) {
@@ -292,12 +296,6 @@ export class ActiveRun {
       ...(serving && { released: ending.state === 'failed' ? ending.code : ending.state }),
       onlyIf: (row) => this.#isDriven(row),
     })
-  }
-
-  /** Not after the run was given to another driver, of this process or of another one. */
-  #isDriven(current: RunRow): boolean {
-    const generation = this.#request?.claim.generation ?? this.run.generation
-    return isHeld(this.run, current) && current.generation === generation
   }
 
   /** Where the sandbox is lost, and not the run: it continues from its last checkpoint in another one. */
@@ -345,6 +343,7 @@ export class ActiveRun {
     const relay = openRelay(this.run, obtained, {
       begun,
       onCommitted: (committed) => this.#onCommitted(committed),
+      heldUntil: this.#restricted.heldUntil,
       beforePost: (to, decisions) => this.#checkpoints.beforePost(launched, to, decisions),
       signal: this.#departure.relayStop.signal,
       log: this.#log,
@@ -355,6 +354,7 @@ export class ActiveRun {
     this.#turns.expect(launched)
     this.#watchdog.serve()
     this.#ready.resolve(serving)
+    this.#restricted.serve(serving, !resumed)
     this.#orFail(watchBudgets(this.#deps, this.run, this.#interrupted.signal).then(this.#endSpent))
     if (resumed) await this.#catchUp(serving, resumed)
     return serving

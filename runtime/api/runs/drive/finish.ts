@@ -123,6 +123,7 @@ export async function finishRun(deps: RunDeps, parts: FinishParts, unredacted: R
     const ending = redactedEnding(unredacted.ending, run, deps.redactText)
     await parts.approvals.supersedeAll(tx, runId, 'the run ended')
     await closeOpen(tx, run, { audit: parts.audit, at })
+    await tx.deleteRestriction({ kind: 'run', id: runId })
     await parts.audit.seal(tx, runId, at)
     await tx.appendEvents(
       runId,

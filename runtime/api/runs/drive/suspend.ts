@@ -61,6 +61,9 @@ export async function suspend(
   })
 }
 
+export const works = ({ id }: RunRow) =>
+  new SandboxError('conflict', `run ${id} works; only a run that waits can be suspended`)
+
 function refuseEnding({ id, ending }: RunRow): void {
   if (ending !== undefined) throw new SandboxError('conflict', `run ${id} is to end`)
 }

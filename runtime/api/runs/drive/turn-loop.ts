@@ -12,6 +12,8 @@ export type TurnLoopParts = {
   readonly run: RunRow
   /** Ends the loop. */
   readonly signal: AbortSignal
+  /** Whether no turn may begin. `wake` must be called when that ends. @default false */
+  readonly isFrozen?: () => boolean
   /** Called when a turn begins or ends. */
   readonly onSign: () => void
   readonly onTurnEnded: (turn: TurnRow, end: TurnEnded) => Promise<void>
@@ -90,12 +92,18 @@ export class TurnLoop {
         this.#wake = resolve
       })
       const given = { at: deps.clock().toISOString(), preface: this.#preface }
-      const turn =
-        this.#next ?? (await whileHeld(deps.store, run, (tx, current) => takeTurn(tx, current, given)))
+      const turn = this.#mayNotBegin
+        ? undefined
+        : (this.#next ?? (await whileHeld(deps.store, run, (tx, current) => takeTurn(tx, current, given))))
       if (turn) this.#preface = undefined
       if (turn) await onTurnEnded(turn, await this.#runTurn(serving, turn))
       else await more
     }
+  }
+
+  /** A turn that was sent with the start of the run has begun. */
+  get #mayNotBegin(): boolean {
+    return this.#sent === undefined && this.#parts.isFrozen?.() === true
   }
 
   async #runTurn(serving: Serving, turn: TurnRow): Promise<TurnEnded> {

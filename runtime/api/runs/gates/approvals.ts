@@ -7,6 +7,7 @@ import type { ApprovalRow, RunRow, Transaction } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import type { RunDeps } from '../deps.ts'
 import { requestResumption, transition } from '../machine/transition.ts'
+import { refusedTool } from '../restrictions/refusals.ts'
 import type { Caller } from '../service.ts'
 
 export type PersonsWord = {
@@ -51,10 +52,15 @@ function decidedEvent(
 export class Approvals {
   readonly #store: RunDeps['store']
   readonly #clock: RunDeps['clock']
+  readonly #restrictions: RunDeps['restrictions']
 
   readonly #audit: AuditTrail
 
-  constructor({ store, clock }: Pick<RunDeps, 'store' | 'clock'>, audit: AuditTrail) {
+  constructor(
+    { store, clock, restrictions }: Pick<RunDeps, 'store' | 'clock' | 'restrictions'>,
+    audit: AuditTrail,
+  ) {
+    this.#restrictions = restrictions
     this.#store = store
     this.#clock = clock
     this.#audit = audit
@@ -69,6 +75,7 @@ export class Approvals {
     return this.#store.transaction(async (tx) => {
       const approval = await this.#requirePending(tx, runId, word.requestId)
       assertFits(approval, word)
+      if (word.outcome === 'approved') await this.#refuseRestricted(tx, approval)
       const decision = await this.#settle(tx, approval, { ...word, state: word.outcome })
       const decided = await tx.readApproval(runId, word.requestId)
       if (!decision || !decided)
@@ -102,6 +109,13 @@ export class Approvals {
     for (const approval of await tx.listApprovals(runId, { state: 'pending' })) {
       await this.#settle(tx, approval, { state: 'superseded', reason })
     }
+  }
+
+  /** An approval does not go beyond a restriction. The request stays open. */
+  async #refuseRestricted(tx: Transaction, { runId, tool }: ApprovalRow): Promise<void> {
+    const run = await tx.readRun(runId)
+    const refusal = run && refusedTool(this.#restrictions.of(run), tool)
+    if (refusal !== undefined) throw new SandboxError('restricted', refusal)
   }
 
   async #requirePending(tx: Transaction, runId: string, requestId: string): Promise<ApprovalRow> {

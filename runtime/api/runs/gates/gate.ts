@@ -6,7 +6,8 @@ import { CONTROL_TOOL_ARGUMENTS, TOOL_ARGUMENTS } from '../../../../contracts/to
 import type { CallRow } from '../../../store/call-row.ts'
 import type { ApprovalRow, RunRow, Transaction } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
-import type { RunDeps, RunGovernance } from '../deps.ts'
+import type { AgentCall, RunDeps, RunGovernance } from '../deps.ts'
+import { refusedTool } from '../restrictions/refusals.ts'
 import { approvalBinding, commandHash, showHidden } from './approval-binding.ts'
 
 export type CallEvent = Extract<HostEvent, { type: 'tool.call' }>['data']
@@ -31,12 +32,14 @@ export class Gate {
   readonly #audit: AuditTrail
   readonly #clock: () => Date
   readonly #approvalTtlMs: number
+  readonly #restrictions: RunDeps['restrictions']
 
   constructor(deps: RunDeps, audit: AuditTrail, governance: RunGovernance) {
     this.#governance = governance
     this.#audit = audit
     this.#clock = deps.clock
     this.#approvalTtlMs = deps.limits.approvalTtlMs
+    this.#restrictions = deps.restrictions
   }
 
   /** `sequence`: of the event that announces the call. */
@@ -46,7 +49,7 @@ export class Gate {
     { call, sequence }: { readonly call: CallEvent; readonly sequence: number },
   ): Promise<GateAnswer> {
     const asked = { tool: call.tool, arguments: call.request }
-    const decision = this.#governance.decide(asked, run.sandbox?.isolation ?? NO_SANDBOX)
+    const decision = this.#decide(run, asked)
     const answer = await this.#answer(tx, { run, call, decision })
     const { state, decision: word } = AFTERMATH[answer.decision.outcome] ?? AFTERMATH.policyDenied
     const at = this.#clock().toISOString()
@@ -90,13 +93,20 @@ export class Gate {
   ): Promise<GateAnswer | undefined> {
     const { callId, tool } = call
     const asked = { tool, arguments: call.request }
-    const judged = this.#governance.decide(asked, run.sandbox?.isolation ?? NO_SANDBOX)
+    const judged = this.#decide(run, asked)
     if (judged.verdict !== 'deny') return undefined
     const reason = judged.reasons[0] ?? 'the policy refuses it'
     const decision = { callId, outcome: 'policyDenied', reason } as const
     await tx.changeCall(run.id, callId, { state: 'refused', decision })
     await tx.decideApproval(approval.requestId, { state: 'superseded', reason })
     return { events: [{ type: 'tool.denied', data: { callId, tool, by: 'policy', reason } }], decision }
+  }
+
+  /** The policy's decision, unless a restriction of the run refuses the call. */
+  #decide(run: RunRow, asked: AgentCall): Decision {
+    const refusal = refusedTool(this.#restrictions.of(run), asked.tool)
+    if (refusal !== undefined) return { verdict: 'deny', rule: 'restricted', reasons: [refusal], matched: [] }
+    return this.#governance.decide(asked, run.sandbox?.isolation ?? NO_SANDBOX)
   }
 
   async #answer(tx: Transaction, judged: Judged): Promise<GateAnswer> {

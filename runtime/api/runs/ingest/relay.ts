@@ -25,6 +25,8 @@ export type RelayOptions = {
   readonly onCommitted: (committed: Committed) => void
   /** Called after that, if there are decisions. They are sent when it resolves. */
   readonly beforePost?: (relay: Relay, decisions: readonly CallDecision[]) => Promise<void>
+  /** While it returns a time, the sandbox keeps every call until then, although it is decided. @default no time */
+  readonly heldUntil?: () => string | undefined
   /** Characters of events that the run may send in all. */
   readonly maxWeight: number
   readonly signal: AbortSignal
@@ -95,11 +97,18 @@ export class Relay {
   async post(decisions: readonly CallDecision[], signal = this.#options.signal): Promise<void> {
     this.#acknowledger.clear()
     for (const decision of decisions) this.#unposted.set(decision.callId, decision)
-    const sent = [...this.#unposted.values()]
+    const sent = [...this.#unposted.values()].map((decision) => this.#orHeld(decision))
     await this.#options.client.decide({ ackedThrough: this.#ackThrough, decisions: sent }, signal)
     for (const decision of sent) {
       if (this.#unposted.get(decision.callId) === decision) this.#unposted.delete(decision.callId)
     }
+  }
+
+  /** A held decision stays unposted. It is posted by the first call of `post` after the hold. */
+  #orHeld(decision: CallDecision): CallDecision {
+    const until = this.#options.heldUntil?.()
+    if (until === undefined || decision.outcome === 'pending') return decision
+    return { callId: decision.callId, outcome: 'pending', until }
   }
 
   /** One attachment. Returns why it ended. Reading and committing end together. */

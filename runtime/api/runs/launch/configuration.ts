@@ -61,6 +61,7 @@ export function draftConfigurations(deps: RunDeps, run: RunRow, given: Omit<Conf
 function hostSettings({
   require_outcome: _outcome,
   budgets: _budgets,
+  egress_hosts: _hosts,
   ...settings
 }: SandboxSettings): HostSettings {
   return settings

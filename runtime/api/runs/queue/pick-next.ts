@@ -12,7 +12,10 @@ const SPARE = 8
 /** A run that this process is to start, with its stored request for a sandbox. */
 export type Picked = { readonly run: RunRow; readonly lane: Lane; readonly request: Requested }
 
-type PickDeps = Pick<RunDeps, 'store' | 'provider' | 'keys' | 'clock' | 'limits' | 'holder' | 'log'>
+type PickDeps = Pick<
+  RunDeps,
+  'store' | 'provider' | 'keys' | 'clock' | 'limits' | 'holder' | 'log' | 'restrictions'
+>
 
 /** The runs that have a sandbox, or are about to get one: of the deployment, or of this process if no other drives runs. */
 export const underWayQuery = ({ provider, holder }: Pick<RunDeps, 'provider' | 'holder'>): UnderWayQuery =>
@@ -54,14 +57,16 @@ async function readable(tx: Transaction, { log }: PickDeps, runId: string): Prom
 /** Runs that may start now, in the order of the queue. */
 export async function candidates(
   tx: Transaction,
-  deps: Pick<RunDeps, 'provider' | 'holder' | 'limits'>,
+  deps: Pick<RunDeps, 'provider' | 'holder' | 'limits' | 'restrictions'>,
   lanes: readonly OpenLane[],
 ): Promise<QueueHead[]> {
+  const { all, ...without } = deps.restrictions.frozen
+  if (all) return []
   const underWay = await tx.countRunsUnderWay(underWayQuery(deps))
   if (sum(underWay) >= deps.limits.maxRuns) return []
   // At most so many of the oldest runs are of owners who have a run already. So the list has the next one.
   const limit = underWay.size + SPARE
-  return inOrder(await tx.listQueueHeads({ lanes, limit }), underWay, deps.limits)
+  return inOrder(await tx.listQueueHeads({ lanes, limit, without }), underWay, deps.limits)
 }
 
 const sum = (counts: RunsByOwner) => [...counts.values()].reduce((total, count) => total + count, 0)

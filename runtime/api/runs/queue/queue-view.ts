@@ -2,8 +2,12 @@ import type { Run } from '../../../../contracts/api.ts'
 import { type Lane, laneOf, QUEUED_STATES, type QueueView } from '../../../store/queue.ts'
 import type { RunRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
-import { toRun } from '../run-view.ts'
+import type { Effect } from '../restrictions/restrictions.ts'
+import { toRestriction } from '../restrictions/set-restriction.ts'
+import { isFinal, toRun } from '../run-view.ts'
 import { underWayQuery } from './pick-next.ts'
+
+const inForce = ({ applied }: Effect) => applied.filter(({ level }) => level !== 'normal').map(toRestriction)
 
 /** With fewer recent starts, the pace of the queue is unknown. */
 const FEWEST_STARTS = 3
@@ -13,7 +17,7 @@ const MAX_AGE_MS = 1_000
 const QUEUED: ReadonlySet<RunRow['state']> = new Set(QUEUED_STATES)
 
 /** What callers see of runs, with the position of each run that waits in the queue. */
-export function createRunViews(deps: Pick<RunDeps, 'store' | 'provider' | 'holder'>) {
+export function createRunViews(deps: Pick<RunDeps, 'store' | 'provider' | 'holder' | 'restrictions'>) {
   const known = new Map<Lane, { readonly at: number; readonly view: Promise<QueueView> }>()
 
   function viewOf(lane: Lane, isFresh: boolean): Promise<QueueView> {
@@ -37,7 +41,12 @@ export function createRunViews(deps: Pick<RunDeps, 'store' | 'provider' | 'holde
   return {
     async of(row: RunRow): Promise<Run> {
       const queue = await placeOf(row)
-      return { ...toRun(row), ...(queue && { queue }) }
+      const restrictions = isFinal(row) ? [] : inForce(deps.restrictions.of(row))
+      return {
+        ...toRun(row),
+        ...(queue && { queue }),
+        ...(restrictions.length > 0 && { restrictions }),
+      }
     },
   }
 }

@@ -39,8 +39,12 @@ export async function queueLeftBehind({ store, log }: Pick<RunDeps, 'store' | 'l
 
 /** Ends runs that waited too long for their first sandbox, and those whose end was not stored completely. */
 export async function endOverdue(deps: RunDeps, parts: FinishParts): Promise<void> {
-  const { store, limits, log } = deps
-  const overdue = await store.listOverdueInQueue({ afterMs: limits.queueTimeoutMs, limit: BATCH })
+  const { store, limits, log, restrictions } = deps
+  const overdue = await store.listOverdueInQueue({
+    afterMs: limits.queueTimeoutMs,
+    limit: BATCH,
+    without: restrictions.frozen,
+  })
   for (const id of overdue) {
     await bestEffort(log, `end the queued run ${id}`, async () => {
       const run = await store.readRun(id)

@@ -10,6 +10,7 @@ import { readDiff, readResult } from '../results/run-results.ts'
 import { isFinal, requireRun } from '../run-view.ts'
 import type { Caller, RunService } from '../service.ts'
 import type { SandboxUse } from '../use/serving-run.ts'
+import { readRunEgress } from './run-egress.ts'
 import { subscribeToRun } from './subscribe.ts'
 
 type Reads = Pick<
@@ -21,6 +22,7 @@ type Reads = Pick<
   | 'readPatch'
   | 'readBundle'
   | 'readEvents'
+  | 'readEgress'
   | 'subscribe'
   | 'ready'
 >
@@ -74,6 +76,7 @@ export function createRunReads({ store, provider, views }: ReadDeps, findServing
         )
       return archive
     },
+    readEgress: async (caller, id) => readRunEgress(store, await requireRun(store, caller, id)),
     readDiff: async (caller, id) => readDiff(store, await requireRun(store, caller, id)),
     readPatch: async (caller, id) => readResult(store, await requireRun(store, caller, id), 'patch'),
     readBundle: async (caller, id) => readResult(store, await requireRun(store, caller, id), 'bundle'),

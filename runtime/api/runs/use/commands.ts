@@ -9,6 +9,7 @@ import type { RunRow } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import { commandEnd, hostCommandOf } from '../command-records.ts'
 import type { RunDeps } from '../deps.ts'
+import { refuseFrozen } from '../restrictions/refusals.ts'
 import { requireRunning } from '../run-view.ts'
 import type { Caller } from '../service.ts'
 import type { SandboxUse } from './serving-run.ts'
@@ -83,6 +84,7 @@ export function createRunCommands(deps: RunDeps, audit: AuditTrail) {
       const { client, isolation, run } = use
       const refusal = refuseCommand(request, run.settings, isolation)
       if (refusal !== undefined) throw new SandboxError('policy_denied', refusal)
+      refuseFrozen(deps.restrictions.of(run))
       const commandId = `cmd_${randomUUID().replaceAll('-', '')}`
       const started = await record(caller, run, { id: commandId, request })
       use.notifyCommand(commandId)

@@ -8,6 +8,7 @@ import { SandboxError } from '../../../kit/errors.ts'
 import type { RunRow } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import type { RunDeps } from '../deps.ts'
+import { refuseWrites } from '../restrictions/refusals.ts'
 import { requireRunning } from '../run-view.ts'
 import type { Caller, FileRequest } from '../service.ts'
 import type { SandboxUse } from './serving-run.ts'
@@ -27,7 +28,7 @@ type Write = {
  * File operations that people do in a sandbox. A write has an audit intent before the sandbox hears of it, and a row
  * among the calls until its outcome is recorded, so that the end of the run closes it if this process does not.
  */
-export function createFileCalls({ store, clock, log, redactText }: RunDeps, audit: AuditTrail) {
+export function createFileCalls({ store, clock, log, redactText, restrictions }: RunDeps, audit: AuditTrail) {
   const draft = (run: RunRow, { callId, actor, tool }: Write): Omit<AuditDraft, 'kind'> => ({
     runId: run.id,
     callId,
@@ -72,6 +73,7 @@ export function createFileCalls({ store, clock, log, redactText }: RunDeps, audi
     const { operation, payload = new Uint8Array(0) } = request
     const operate = () => client.file(operation, payload, withTimeout(FILE_TIMEOUT_MS))
     if (READS.has(operation.op)) return operate()
+    refuseWrites(restrictions.of(run))
     const write: Write = {
       callId: `file_${randomUUID().replaceAll('-', '')}`,
       actor: `person:${caller.owner}`,

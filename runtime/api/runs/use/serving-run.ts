@@ -7,7 +7,7 @@ import type { ActiveRuns } from '../drive/active-runs.ts'
 import { attachmentOf } from '../launch/attach.ts'
 import { clientFor } from '../launch/configuration.ts'
 import type { LaunchedSandbox } from '../launch/launched-sandbox.ts'
-import { isFinal, requireRun } from '../run-view.ts'
+import { hasEnded, isFinal, requireRun } from '../run-view.ts'
 import type { Caller } from '../service.ts'
 
 /** The sandbox of a run while it is used: by its driver's own connection, or by one of this process's own. */
@@ -40,7 +40,7 @@ export function servingRunFinder(deps: RunDeps, active: ActiveRuns) {
 
 function requireSandboxSoon(run: RunRow): void {
   const { id, state } = run
-  if (isFinal(run)) throw new SandboxError('run_ended', `run ${id} has ended (${state})`)
+  if (isFinal(run)) throw hasEnded(id, run)
   if (state === 'suspended' || state === 'suspending')
     throw new SandboxError('run_not_ready', `run ${id} is ${state} and has no sandbox: resume it first`)
   if (state === 'waiting_upload') throw new SandboxError('run_not_ready', `run ${id} is ${state}`)

@@ -1,0 +1,79 @@
+import { describe, expect, test } from 'vitest'
+import { FAKE_KEY, type FakeService, RUN_ID, startFakeService } from './fake-service.ts'
+import { runCli } from './run-cli.ts'
+
+const loginTo = ({ url }: FakeService) => ({ AGENTWEAVER_URL: url, AGENTWEAVER_API_KEY: FAKE_KEY })
+const SILENT_URL = 'http://127.0.0.1:1'
+
+describe('"agentweaver restrict"', () => {
+  const SET = {
+    scope: { kind: 'all' },
+    level: 'frozen',
+    reason: 'incident 42',
+    by: 'root',
+    role: 'operator',
+    at: '2026-01-01T00:00:00.000Z',
+  }
+
+  test('restricts all runs, says what that means, and how to lift it', async () => {
+    await using service = await startFakeService()
+    service.answer = ({ method }) => (method === 'PUT' ? { body: SET } : undefined)
+
+    const { status, stdout, stderr } = await runCli(
+      ['restrict', 'frozen', '--all', '--reason', 'incident 42'],
+      { env: loginTo(service) },
+    )
+
+    expect(status).toBe(0)
+    expect(stdout).toContain('all runs  frozen')
+    expect(stdout).toContain('Running commands are stopped and continue later.')
+    expect(stderr).toContain('agentweaver restrict normal --all --reason TEXT')
+    expect(service.requests.find(({ method }) => method === 'PUT')).toMatchObject({
+      path: '/api/restrictions',
+      body: { scope: { kind: 'all' }, level: 'frozen', reason: 'incident 42' },
+    })
+  })
+
+  test('lists the restrictions in force', async () => {
+    await using service = await startFakeService()
+    service.answer = ({ path }) => (path === '/api/restrictions' ? { body: { items: [SET] } } : undefined)
+
+    const { stdout } = await runCli(['restrict'], { env: loginTo(service) })
+    const asJson = await runCli(['restrict', '--json'], { env: loginTo(service) })
+
+    expect(stdout).toMatch(/frozen +all runs +root .* incident 42/)
+    expect(JSON.parse(asJson.stdout)).toEqual({ items: [SET] })
+  })
+
+  test.each([
+    [
+      'no such level',
+      ['stop', '--all', '--reason', 'r'],
+      'The levels are normal, read-only, no-network, frozen.',
+    ],
+    ['no scope', ['frozen', '--reason', 'r'], 'either the id of a run, --owner NAME or --all'],
+    [
+      'two scopes',
+      ['frozen', RUN_ID, '--all', '--reason', 'r'],
+      'either the id of a run, --owner NAME or --all',
+    ],
+    ['no reason', ['frozen', '--all'], 'Say why, for the audit record: --reason TEXT.'],
+    ['a scope without a level', ['--all'], 'Name a level first'],
+  ])('is refused with %s', async (_what, words, message) => {
+    const { status, stderr } = await runCli(['restrict', ...words], { env: { AGENTWEAVER_URL: SILENT_URL } })
+
+    expect(status).toBe(2)
+    expect(stderr).toContain(message)
+  })
+})
+
+test.each([['restrict'], ['egress', 'explain'], ['egress', 'suggest']])(
+  '"%s %s" has a help text with an example and accepts --json',
+  async (...words) => {
+    const { status, stdout } = await runCli([...words, '--help'])
+
+    expect(status).toBe(0)
+    expect(stdout).toContain('--json')
+    expect(stdout).toMatch(/Example:\n {2}\S/)
+  },
+)
