@@ -7,6 +7,17 @@ export const EGRESS_RELAY_PORT = 3128
 /** Below the private folder of a sandbox on this machine: the folder that commands see, and the proxy's socket in it. */
 export const EGRESS_SOCKET = { folder: 'egress', name: 'socket' } as const
 
+/** In the same folder: variables for commands with network access, which depend on the run. */
+export const EGRESS_ENVIRONMENT_FILE = 'environment.json'
+
+/** The content of this file. It has no secret. */
+export const EgressEnvironment = z.strictObject({
+  variables: z.record(z.string(), z.string()),
+  /** Settings of git: key and value. */
+  gitConfig: z.array(z.tuple([z.string(), z.string()])).max(512),
+})
+export type EgressEnvironment = z.infer<typeof EgressEnvironment>
+
 /** File in that folder with the certificates that commands trust. Absent if the proxy terminates no TLS for them. */
 export const EGRESS_TRUST_FILE = 'ca.crt'
 
@@ -16,6 +27,14 @@ export const EGRESS_REASON_HEADER = 'agentweaver-egress'
 /** The process of a sandbox that connects: a command of the agent, or the process that holds the run's credential. */
 export const EgressCaller = z.enum(['commands', 'agent-host'])
 export type EgressCaller = z.infer<typeof EgressCaller>
+
+/** Name of a credential in the operator's list. */
+export const CredentialId = z
+  .string()
+  .regex(/^[a-z][a-z0-9-]{0,39}$/, 'must be of a-z, 0-9 and "-", and begin with a letter')
+
+/** What the commands of a sandbox hold instead of a credential. It has no value outside the sandbox. */
+const EgressPlaceholder = z.strictObject({ credential: CredentialId, value: z.string().min(16).max(4096) })
 
 /** Requests that an entry allows: one of the methods, on a path that one of the patterns matches. */
 const EgressRequests = z.strictObject({
@@ -47,6 +66,8 @@ export const EgressDestination = z.strictObject({
   /** Allows an upgrade to the WebSocket protocol. */
   upgrade: z.literal('websocket').optional(),
   allow: z.array(z.enum(EGRESS_SPELLINGS)).min(1).optional(),
+  /** The credential that the proxy inserts into requests in place of its placeholder. */
+  credential: CredentialId.optional(),
 })
 export type EgressDestination = z.infer<typeof EgressDestination>
 
@@ -58,6 +79,9 @@ export const EgressGeneration = z.strictObject({
   /** Where its commands reach the proxy. */
   socketPath: z.string().startsWith('/').max(107),
   destinations: z.array(EgressDestination).max(512),
+  /** Socket of the process that inserts credentials. Connections for destinations with a credential are passed to it. */
+  brokerPath: z.string().startsWith('/').max(107).optional(),
+  placeholders: z.array(EgressPlaceholder).max(64).optional(),
 })
 export type EgressGeneration = z.infer<typeof EgressGeneration>
 
@@ -85,6 +109,8 @@ export const EgressRule = z.enum([
   'budget',
   'certificate',
   'client-hello',
+  'credential',
+  'credential-echoed',
   'encrypted-client-hello',
   'malformed-request',
   'method',
@@ -96,6 +122,7 @@ export const EgressRule = z.enum([
   'plain-http',
   'port',
   'proxy-unavailable',
+  'push',
   'request',
   'run-ended',
   'too-many-connections',
@@ -139,6 +166,15 @@ export const EgressSummary = z.strictObject({
 })
 export type EgressSummary = z.infer<typeof EgressSummary>
 
+/** A credential was inserted into requests to a host. Repeats are counted. */
+export const CredentialUsed = z.strictObject({
+  credentialId: CredentialId,
+  host: z.string().max(300),
+  /** Requests since the last event of this kind. */
+  count: z.int().positive(),
+})
+export type CredentialUsed = z.infer<typeof CredentialUsed>
+
 const Of = { runId: z.string(), generation: z.int().nonnegative() }
 
 /** What the proxy reports. Reports about a sandbox precede the `applied` of the state that no longer lists it. */
@@ -146,5 +182,24 @@ export const EgressReport = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('applied'), revision: z.int().nonnegative() }),
   z.strictObject({ type: z.literal('denied'), ...Of, data: EgressDenied }),
   z.strictObject({ type: z.literal('summary'), ...Of, data: EgressSummary }),
+  z.strictObject({ type: z.literal('credential-used'), ...Of, data: CredentialUsed }),
+  /** Only of the process that inserts credentials: a request for a value. */
+  z.strictObject({
+    type: z.literal('credential-wanted'),
+    ...Of,
+    id: z.int().nonnegative(),
+    credential: CredentialId,
+  }),
 ])
 export type EgressReport = z.infer<typeof EgressReport>
+
+/** The answer to `credential-wanted`. It must never be in a log, an event or an error. */
+export const CredentialAnswer = z.strictObject({
+  type: z.literal('credential'),
+  id: z.int().nonnegative(),
+  answer: z.union([
+    z.strictObject({ value: z.string().min(16).max(4096) }),
+    z.strictObject({ fault: z.string() }),
+  ]),
+})
+export type CredentialAnswer = z.infer<typeof CredentialAnswer>

@@ -51,7 +51,10 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   'runtime/workspace': { rooms: RULED, packages: ['zod', 'koffi', 're2js', 'tar-stream', 'picomatch'] },
   'runtime/executors': { rooms: RULED, packages: ['zod'] },
-  'runtime/egress': { rooms: [...RULED, 'runtime/egress-ca/certificate.ts'], packages: [] },
+  'runtime/egress': {
+    rooms: [...RULED, 'runtime/egress-ca/certificate.ts', 'runtime/redaction'],
+    packages: ['zod'],
+  },
   'runtime/egress-ca': { rooms: LEAVES, packages: ['@peculiar/'] },
   // It runs alone in a sandbox.
   'runtime/egress-relay': { rooms: [], packages: [] },

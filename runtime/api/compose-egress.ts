@@ -6,9 +6,11 @@ import type { SandboxProvider } from '../sandboxes/provider.ts'
 import type { Store } from '../store/store.ts'
 import { assets } from './assets.ts'
 import type { ApiConfig } from './config.ts'
+import type { Credentials } from './credentials/credentials.ts'
 import { LocalEgress } from './egress/local-egress.ts'
 import { createNetworkRules } from './egress/network-rules.ts'
 import { ReportWriter } from './egress/report-writer.ts'
+import { createRunCredentials } from './egress/run-credentials.ts'
 import { createTrust } from './egress/trust.ts'
 import { withEgress } from './egress/with-egress.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
@@ -17,6 +19,7 @@ import { createAuditTrail } from './runs/audit-trail.ts'
 type Around = {
   readonly store: Store
   readonly keys: DeploymentKeys
+  readonly credentials: Credentials
   readonly redact: (text: string) => string
   readonly log: Log
 }
@@ -25,10 +28,12 @@ type Around = {
 export async function composeEgress(
   config: ApiConfig,
   provider: SandboxProvider,
-  { store, keys, redact, log }: Around,
+  { store, keys, credentials, redact, log }: Around,
 ): Promise<SandboxProvider> {
   if (provider.name !== 'local') return provider
-  const rules = createNetworkRules(await readPolicy(config))
+  const policy = await readPolicy(config)
+  refuseUnknownCredentials(policy, credentials)
+  const rules = createNetworkRules(policy)
   const writer = new ReportWriter({
     store,
     audit: createAuditTrail(keys),
@@ -37,7 +42,20 @@ export async function composeEgress(
     log,
   })
   const trust = await createTrust(keys.derive('egress-ca'), config.egressRootsFile)
-  return withEgress(provider, new LocalEgress({ store, rules, trust, writer, log }))
+  const ofRuns = createRunCredentials(credentials, keys.derive('placeholder'))
+  const egress = new LocalEgress({ store, rules, trust, credentials: ofRuns, writer, log })
+  return withEgress(provider, egress)
+}
+
+/** A destination with a credential that does not exist could not be used. */
+function refuseUnknownCredentials({ classes }: EgressPolicy, credentials: Credentials): void {
+  const entries = [...classes.agent, ...classes.command]
+  const unknown = entries.find(({ credential }) => credential !== undefined && !credentials.has(credential))
+  if (unknown === undefined) return
+  throw new SandboxError(
+    'invalid_config',
+    `AGENTWEAVER_EGRESS_FILE: the entry of ${unknown.host} names the credential ${unknown.credential}, which AGENTWEAVER_CREDENTIALS_FILE does not list`,
+  )
 }
 
 async function readPolicy({ egressFile }: ApiConfig): Promise<EgressPolicy> {

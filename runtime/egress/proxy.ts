@@ -1,6 +1,8 @@
 import type { EgressGeneration, EgressReport, EgressState } from '../../contracts/egress.ts'
 import { messageOf } from '../kit/errors.ts'
 import { Connections } from './connections.ts'
+import { CredentialGate } from './credentials/gate.ts'
+import type { CredentialValues } from './credentials/values.ts'
 import { type Dialler, resolveBySystem } from './dial.ts'
 import { Endpoint } from './endpoint.ts'
 import { LeafCache } from './leaf-cache.ts'
@@ -11,9 +13,12 @@ export interface EgressProxyOptions extends Partial<Dialler> {
   readonly now?: () => number
   /** Roots that a destination's certificate may have. @default those of Node */
   readonly roots?: readonly string[]
+  /** Makes this the process that inserts credentials. */
+  readonly credentials?: CredentialValues
 }
 
 interface Served {
+  readonly gate?: CredentialGate | undefined
   readonly connections: Connections
   readonly endpoint: Endpoint
 }
@@ -38,13 +43,14 @@ export class EgressProxy {
     this.#options = options
     this.#leaves = new LeafCache({ now: options.now ?? Date.now })
     const { meterMs } = options.limits ?? EGRESS_LIMITS
-    this.#meter = setInterval(() => this.#forEach(({ connections }) => connections.meter()), meterMs)
+    this.#meter = setInterval(() => this.#forEach(meter), meterMs)
     this.#meter.unref()
   }
 
   /** Takes a state over. Connections that it does not allow are closed before this returns. */
   async apply(state: EgressState): Promise<void> {
     this.#leaves.setAuthorities(state.authorities ?? [])
+    this.#options.credentials?.retain(state.generations)
     const listed = new Map(state.generations.map((generation) => [keyOf(generation), generation]))
     for (const [key, served] of this.#served) {
       const generation = listed.get(key)
@@ -64,6 +70,9 @@ export class EgressProxy {
   async #open(key: string, generation: EgressGeneration): Promise<void> {
     const { limits = EGRESS_LIMITS, resolve = resolveBySystem, now = Date.now, report } = this.#options
     const connections = new Connections(generation, { limits, report, now })
+    const { credentials: values } = this.#options
+    const { repeatMs } = limits
+    const gate = values && new CredentialGate({ generation, values, report, now, repeatMs })
     const endpoint = new Endpoint({
       ...this.#options,
       limits,
@@ -71,22 +80,24 @@ export class EgressProxy {
       socketPath: generation.socketPath,
       caller: 'commands',
       connections,
+      gate,
       contextFor: (authority, host) => this.#leaves.contextFor(authority, host),
       hasRoom: () => this.#count() < limits.connections,
     })
-    this.#served.set(key, { connections, endpoint })
+    this.#served.set(key, { connections, endpoint, gate })
     try {
       await endpoint.listen()
     } catch (error) {
       // The sandbox may be gone already. The others keep their network.
       const cause = messageOf(error)
       connections.refuse({ ...UNAVAILABLE, reason: `the proxy cannot serve this sandbox: ${cause}` })
-      this.#close(key, { connections, endpoint })
+      this.#close(key, { connections, endpoint, gate })
     }
   }
 
-  #close(key: string, { connections, endpoint }: Served): void {
+  #close(key: string, { connections, endpoint, gate }: Served): void {
     this.#served.delete(key)
+    gate?.close()
     connections.close()
     endpoint.close()
   }
@@ -102,4 +113,9 @@ export class EgressProxy {
   #forEach(visit: (served: Served) => void): void {
     for (const served of this.#served.values()) visit(served)
   }
+}
+
+function meter({ connections, gate }: Served): void {
+  connections.meter()
+  gate?.meter()
 }

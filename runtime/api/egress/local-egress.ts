@@ -5,10 +5,10 @@ import { bestEffort } from '../../kit/best-effort.ts'
 import type { Log } from '../../kit/log.ts'
 import type { Store } from '../../store/store.ts'
 import { patiently } from '../runs/drive/patient-store.ts'
-import { withAuthorities } from './authorities.ts'
-import { EgressProcess } from './egress-process.ts'
+import { EgressProcesses } from './egress-processes.ts'
 import type { NetworkRules } from './network-rules.ts'
 import type { ReportWriter } from './report-writer.ts'
+import { type RunCredentials, writeEnvironment } from './run-credentials.ts'
 import { type EgressTrust, writeTrustBundle } from './trust.ts'
 
 export interface LocalEgressOptions {
@@ -16,6 +16,7 @@ export interface LocalEgressOptions {
   readonly rules: NetworkRules
   /** The authority that sandboxes trust, and what else they trust. */
   readonly trust: EgressTrust
+  readonly credentials: RunCredentials
   readonly writer: ReportWriter
   readonly log: Log
 }
@@ -26,6 +27,8 @@ export interface EgressSandbox {
   readonly generation: number
   readonly kind: SandboxKind
   readonly socketPath: string
+  /** For the socket of the process that inserts credentials, in a folder that commands do not see. */
+  readonly brokerPath: string
   /** Ends the wait for the store. */
   readonly signal: AbortSignal
 }
@@ -42,21 +45,22 @@ const UNAVAILABLE: EgressDenied = {
   count: 1,
 }
 
-/** The destinations of the sandboxes of this machine, and the process that enforces them. */
+/** The destinations of the sandboxes of this machine, and the processes that enforce them. */
 export class LocalEgress {
   readonly #options: LocalEgressOptions
-  readonly #process: EgressProcess
+  readonly #processes: EgressProcesses
   readonly #open = new Map<string, EgressGeneration>()
   readonly #closing = new Map<string, Promise<void>>()
   readonly #renewal: NodeJS.Timeout
   #revision = 0
 
   constructor(options: LocalEgressOptions) {
-    const { writer, log, trust } = options
+    const { writer, log, trust, credentials } = options
     this.#options = options
-    this.#process = new EgressProcess({
+    this.#processes = new EgressProcesses({
       log,
-      rootsFile: trust.rootsFile,
+      trust,
+      readCredential: credentials.read,
       onReport: ({ runId, ...report }) => writer.write(runId, report),
       onLost: () => this.#tellLost(),
     })
@@ -65,17 +69,22 @@ export class LocalEgress {
   }
 
   /** Opens the network of a sandbox if the settings of its run allow it. Returns the hosts whose limits the proxy cannot enforce. */
-  async open({ runId, generation, kind, socketPath, signal }: EgressSandbox): Promise<readonly string[]> {
-    const { store, rules, trust } = this.#options
+  async open(sandbox: EgressSandbox): Promise<readonly string[]> {
+    const { runId, generation, kind, socketPath, brokerPath, signal } = sandbox
+    const { store, rules, trust, credentials } = this.#options
     const log = this.#options.log.child({ runId })
     const run = await patiently(() => store.readRun(runId), { signal, log })
     const destinations = run && rules.destinationsOf(run, kind)
     if (!destinations) return []
-    this.#open.set(keyOf(runId, generation), { runId, generation, phase: 'work', socketPath, destinations })
+    const { placeholders, environment } = credentials.forRun(runId, destinations)
+    const isBrokered = placeholders.length > 0
+    const opened: EgressGeneration = { runId, generation, phase: 'work', socketPath, destinations }
+    this.#open.set(keyOf(runId, generation), isBrokered ? { ...opened, placeholders, brokerPath } : opened)
     // A sandbox without a proxy has no network. Its commands print the reason.
     await bestEffort(log, 'open the network of a sandbox', async () => {
       if (destinations.some(({ authority }) => authority !== undefined))
         await writeTrustBundle(dirname(socketPath), trust)
+      if (isBrokered) await writeEnvironment(dirname(socketPath), environment)
       await this.#apply()
     })
     return rules.loosenedFor(kind)
@@ -98,13 +107,12 @@ export class LocalEgress {
 
   stop(): Promise<void> {
     clearInterval(this.#renewal)
-    return this.#process.close()
+    return this.#processes.close()
   }
 
   async #apply(): Promise<void> {
     this.#revision += 1
-    const state = { revision: this.#revision, generations: [...this.#open.values()] }
-    await this.#process.apply(withAuthorities(state, this.#options.trust.authorities))
+    await this.#processes.apply({ revision: this.#revision, generations: [...this.#open.values()] })
   }
 
   async #renew(): Promise<void> {

@@ -6,8 +6,9 @@ import type { Log } from '../../kit/log.ts'
 import type { RunRow, Store } from '../../store/store.ts'
 import type { AuditTrail } from '../runs/audit-trail.ts'
 
-type Report = Exclude<EgressReport, { type: 'applied' }>
+type Report = Exclude<EgressReport, { type: 'applied' | 'credential-wanted' }>
 export type ReportOfRun =
+  | Omit<Extract<Report, { type: 'credential-used' }>, 'runId'>
   | Omit<Extract<Report, { type: 'denied' }>, 'runId'>
   | Omit<Extract<Report, { type: 'summary' }>, 'runId'>
 
@@ -54,6 +55,8 @@ export class ReportWriter {
 
   #eventOf({ type, data }: ReportOfRun): Extract<RunEvent, { type: `egress.${string}` }> {
     const { redact } = this.#options
+    if (type === 'credential-used')
+      return { type: 'egress.credential_used', data: { ...data, host: redact(data.host) } }
     if (type === 'denied') {
       const words = { host: redact(data.host), reason: redact(data.reason), remedy: redact(data.remedy) }
       const path = data.path === undefined ? {} : { path: redact(data.path) }

@@ -1,5 +1,9 @@
+import { dirname, join } from 'node:path'
 import type { BoundSandbox, ClaimRequest, SandboxProvider, SandboxWarning } from '../../sandboxes/provider.ts'
 import type { LocalEgress } from './local-egress.ts'
+
+/** In the private folder of a sandbox, of which commands see only the folder of the other socket. */
+const BROKER_SOCKET = 'broker'
 
 /** A provider whose sandboxes reach the network through the egress proxy, from their claim until their release. */
 export function withEgress(provider: SandboxProvider, egress: LocalEgress): SandboxProvider {
@@ -24,9 +28,10 @@ async function connected(
 ): Promise<BoundSandbox> {
   const socketPath = sandbox.egressSocket
   if (socketPath === undefined || !sandbox.isolation.enforcesEgress) return sandbox
+  const brokerPath = join(dirname(dirname(socketPath)), BROKER_SOCKET)
   const close = () => egress.close({ runId, generation })
   void sandbox.lost.then(close)
-  const opening = egress.open({ runId, generation, kind, socketPath, signal })
+  const opening = egress.open({ runId, generation, kind, socketPath, brokerPath, signal })
   const hosts = await opening.catch(async (error: unknown) => {
     await sandbox.release('its way to the network could not be opened')
     throw error
