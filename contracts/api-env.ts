@@ -38,6 +38,7 @@ const CLUSTER_KEYS = [
 const LOCAL_KEYS = [
   'AGENTWEAVER_WORKSPACE_ROOTS',
   'AGENTWEAVER_TOOL_ROOTS',
+  'AGENTWEAVER_CREDENTIALS_FILE',
   'AGENTWEAVER_EGRESS_ROOTS_FILE',
 ] as const
 const REQUIRED_CLUSTER_KEYS = CLUSTER_KEYS.slice(0, 2)
@@ -84,6 +85,11 @@ const AnyApiEnv = z.strictObject({
    * policies alone decide what sandboxes reach.
    */
   AGENTWEAVER_EGRESS_CONTROL_PORT: z.coerce.number().int().min(1).max(65_535).optional(),
+  /**
+   * YAML file with the credentials that the egress proxy inserts into requests. It names files with values, and contains
+   * none.
+   */
+  AGENTWEAVER_CREDENTIALS_FILE: z.string().min(1).optional(),
   /**
    * PEM file with root certificates, such as those of a company, which the egress proxy and the commands with network
    * access trust in addition to the public ones.

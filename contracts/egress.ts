@@ -7,6 +7,17 @@ export const EGRESS_RELAY_PORT = 3128
 /** Below the private folder of a sandbox on this machine: the folder that commands see, and the proxy's socket in it. */
 export const EGRESS_SOCKET = { folder: 'egress', name: 'socket' } as const
 
+/** In the same folder: variables for commands with network access, which depend on the run. */
+export const EGRESS_ENVIRONMENT_FILE = 'environment.json'
+
+/** The content of this file. It has no secret. */
+export const EgressEnvironment = z.strictObject({
+  variables: z.record(z.string(), z.string()),
+  /** Settings of git: key and value. */
+  gitConfig: z.array(z.tuple([z.string(), z.string()])).max(512),
+})
+export type EgressEnvironment = z.infer<typeof EgressEnvironment>
+
 /** File in that folder with the certificates that commands trust. Absent if the proxy terminates no TLS for them. */
 export const EGRESS_TRUST_FILE = 'ca.crt'
 
@@ -16,6 +27,14 @@ export const EGRESS_REASON_HEADER = 'agentweaver-egress'
 /** The process of a sandbox that connects: a command of the agent, or the process that holds the run's credential. */
 export const EgressCaller = z.enum(['commands', 'agent-host'])
 export type EgressCaller = z.infer<typeof EgressCaller>
+
+/** Name of a credential in the operator's list. */
+export const CredentialId = z
+  .string()
+  .regex(/^[a-z][a-z0-9-]{0,39}$/, 'must be of a-z, 0-9 and "-", and begin with a letter')
+
+/** What the commands of a sandbox hold instead of a credential. It has no value outside the sandbox. */
+const EgressPlaceholder = z.strictObject({ credential: CredentialId, value: z.string().min(16).max(4096) })
 
 /** Requests that an entry allows: one of the methods, on a path that one of the patterns matches. */
 const EgressRequests = z.strictObject({
@@ -47,6 +66,8 @@ export const EgressDestination = z.strictObject({
   /** Allows an upgrade to the WebSocket protocol. */
   upgrade: z.literal('websocket').optional(),
   allow: z.array(z.enum(EGRESS_SPELLINGS)).min(1).optional(),
+  /** The credential that the proxy inserts into requests in place of its placeholder. */
+  credential: CredentialId.optional(),
 })
 export type EgressDestination = z.infer<typeof EgressDestination>
 
@@ -73,6 +94,9 @@ export const EgressGeneration = z.strictObject({
   withheld: z.array(z.string().max(255)).max(512).optional(),
   /** What the run may still send and receive. Counts from the first state that lists the sandbox. */
   bytesLeft: z.int().nonnegative().optional(),
+  /** Socket of the process that inserts credentials. Connections for destinations with a credential are passed to it. */
+  brokerPath: z.string().startsWith('/').max(107).optional(),
+  placeholders: z.array(EgressPlaceholder).max(64).optional(),
 })
 export type EgressGeneration = z.infer<typeof EgressGeneration>
 
@@ -103,6 +127,8 @@ export const EgressRule = z.enum([
   'budget',
   'certificate',
   'client-hello',
+  'credential',
+  'credential-echoed',
   'encrypted-client-hello',
   'identity',
   'malformed-request',
@@ -115,6 +141,7 @@ export const EgressRule = z.enum([
   'plain-http',
   'port',
   'proxy-unavailable',
+  'push',
   'request',
   'restricted',
   'run-ended',
@@ -159,12 +186,22 @@ export const EgressSummary = z.strictObject({
 })
 export type EgressSummary = z.infer<typeof EgressSummary>
 
+/** A credential was inserted into requests to a host. Repeats are counted. */
+export const CredentialUsed = z.strictObject({
+  credentialId: CredentialId,
+  host: z.string().max(300),
+  /** Requests since the last event of this kind. */
+  count: z.int().positive(),
+})
+export type CredentialUsed = z.infer<typeof CredentialUsed>
+
 const Of = { runId: z.string(), generation: z.int().nonnegative() }
 
 /** Reports that the event stream of a run gets. */
 export const EgressRunReport = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('denied'), ...Of, data: EgressDenied }),
   z.strictObject({ type: z.literal('summary'), ...Of, data: EgressSummary }),
+  z.strictObject({ type: z.literal('credential-used'), ...Of, data: CredentialUsed }),
 ])
 export type EgressRunReport = z.infer<typeof EgressRunReport>
 
@@ -174,5 +211,23 @@ export const EgressReport = z.discriminatedUnion('type', [
   /** Sent and received since the last report of the sandbox. */
   z.strictObject({ type: z.literal('usage'), ...Of, bytes: z.int().positive() }),
   ...EgressRunReport.options,
+  /** Only of the process that inserts credentials: a request for a value. */
+  z.strictObject({
+    type: z.literal('credential-wanted'),
+    ...Of,
+    id: z.int().nonnegative(),
+    credential: CredentialId,
+  }),
 ])
 export type EgressReport = z.infer<typeof EgressReport>
+
+/** The answer to `credential-wanted`. It must never be in a log, an event or an error. */
+export const CredentialAnswer = z.strictObject({
+  type: z.literal('credential'),
+  id: z.int().nonnegative(),
+  answer: z.union([
+    z.strictObject({ value: z.string().min(16).max(4096) }),
+    z.strictObject({ fault: z.string() }),
+  ]),
+})
+export type CredentialAnswer = z.infer<typeof CredentialAnswer>

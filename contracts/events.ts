@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { BackendName } from './backends.ts'
 import { BudgetKind } from './budgets.ts'
-import { EgressDenied, EgressSummary } from './egress.ts'
+import { CredentialUsed, EgressDenied, EgressSummary } from './egress.ts'
 import { ErrorCode } from './errors.ts'
 import { CommandShell, ExecResult, OutputStream } from './exec.ts'
 import { SettingsOrigin, Verdict } from './policy.ts'
@@ -302,6 +302,8 @@ const API_EVENTS = [
   }),
   /** The egress proxy refused a connection of a command. */
   z.strictObject({ type: z.literal('egress.denied'), data: EgressDenied }),
+  /** The egress proxy inserted a credential into a request of a command. */
+  z.strictObject({ type: z.literal('egress.credential_used'), data: CredentialUsed }),
   /** The traffic of a sandbox, when it ends. */
   z.strictObject({ type: z.literal('egress.summary'), data: EgressSummary }),
   z.strictObject({

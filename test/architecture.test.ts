@@ -52,8 +52,8 @@ const RULES: Readonly<Record<string, Rule>> = {
   'runtime/workspace': { rooms: RULED, packages: ['zod', 'koffi', 're2js', 'tar-stream', 'picomatch'] },
   'runtime/executors': { rooms: RULED, packages: ['zod'] },
   'runtime/egress': {
-    rooms: [...RULED, 'runtime/egress-ca/certificate.ts'],
-    packages: ['jose in cluster/', 'prom-client in cluster/'],
+    rooms: [...RULED, 'runtime/egress-ca/certificate.ts', 'runtime/redaction'],
+    packages: ['zod', 'jose in cluster/', 'prom-client in cluster/'],
   },
   'runtime/egress-ca': { rooms: LEAVES, packages: ['@peculiar/'] },
   // It runs alone in a sandbox.

@@ -7,12 +7,14 @@ import type { SandboxProvider } from '../sandboxes/provider.ts'
 import type { Store } from '../store/store.ts'
 import { assets } from './assets.ts'
 import type { ApiConfig } from './config.ts'
+import type { Credentials } from './credentials/credentials.ts'
 import { ClusterEgress } from './egress/cluster-egress.ts'
 import { ControlHub } from './egress/control-hub.ts'
 import { type ControlListenerOptions, serveEgressControl } from './egress/control-listener.ts'
 import { LocalEgress } from './egress/local-egress.ts'
 import { createNetworkRules, type NetworkRules } from './egress/network-rules.ts'
 import { ReportWriter } from './egress/report-writer.ts'
+import { createRunCredentials } from './egress/run-credentials.ts'
 import { createTrust, type EgressTrust } from './egress/trust.ts'
 import { withEgress } from './egress/with-egress.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
@@ -23,6 +25,7 @@ type Around = {
   readonly store: Store
   readonly restrictions: Restrictions
   readonly keys: DeploymentKeys
+  readonly credentials: Credentials
   readonly redact: (text: string) => string
   readonly log: Log
 }
@@ -37,18 +40,21 @@ export type ComposedEgress = {
 export async function composeEgress(
   config: ApiConfig,
   provider: SandboxProvider,
-  { store, restrictions, keys, redact, log }: Around,
+  { store, restrictions, keys, credentials, redact, log }: Around,
 ): Promise<ComposedEgress> {
   const { sandboxes, egressControlPort: port } = config
   if (sandboxes.kind === 'kubernetes' && port === undefined) return { provider }
-  const rules = createNetworkRules(await readPolicy(config))
+  const policy = await readPolicy(config)
+  refuseUnknownCredentials(policy, credentials)
+  const rules = createNetworkRules(policy)
   const clock = () => new Date()
   const writer = new ReportWriter({ store, audit: createAuditTrail(keys), redact, clock, log })
   const trust = await createTrust(keys.derive('egress-ca'), config.egressRootsFile)
-  if (sandboxes.kind === 'local' || port === undefined)
-    return {
-      provider: withEgress(provider, new LocalEgress({ store, restrictions, rules, trust, writer, log })),
-    }
+  if (sandboxes.kind === 'local' || port === undefined) {
+    const ofRuns = createRunCredentials(credentials, keys.derive('placeholder'))
+    const parts = { store, restrictions, rules, trust, credentials: ofRuns, writer, log }
+    return { provider: withEgress(provider, new LocalEgress(parts)) }
+  }
   const { namespaces, serviceAccounts } = names(sandboxes.slice)
   const subject = `system:serviceaccount:${namespaces.egress}:${serviceAccounts.egressProxy}`
   return composeCluster(provider, {
@@ -57,7 +63,7 @@ export async function composeEgress(
   })
 }
 
-type ClusterParts = Omit<Around, 'redact'> & {
+type ClusterParts = Omit<Around, 'redact' | 'credentials'> & {
   readonly rules: NetworkRules
   readonly trust: EgressTrust
   readonly writer: ReportWriter
@@ -79,6 +85,17 @@ function composeCluster(provider: SandboxProvider, parts: ClusterParts): Compose
     provider: withEgress(provider, egress),
     serveControl: () => serveEgressControl(control, address),
   }
+}
+
+/** A destination with a credential that does not exist could not be used. */
+function refuseUnknownCredentials({ classes }: EgressPolicy, credentials: Credentials): void {
+  const entries = [...classes.agent, ...classes.command]
+  const unknown = entries.find(({ credential }) => credential !== undefined && !credentials.has(credential))
+  if (unknown === undefined) return
+  throw new SandboxError(
+    'invalid_config',
+    `AGENTWEAVER_EGRESS_FILE: the entry of ${unknown.host} names the credential ${unknown.credential}, which AGENTWEAVER_CREDENTIALS_FILE does not list`,
+  )
 }
 
 async function readPolicy({ egressFile }: ApiConfig): Promise<EgressPolicy> {

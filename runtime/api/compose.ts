@@ -20,6 +20,7 @@ import { assets } from './assets.ts'
 import { type ComposedEgress, composeEgress } from './compose-egress.ts'
 import { composeProvider } from './compose-provider.ts'
 import type { ApiConfig } from './config.ts'
+import { loadCredentials, NO_CREDENTIALS } from './credentials/credentials.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { type LoadedKeys, loadKeys } from './keys/load-keys.ts'
 import { userSecretName } from './keys/user-secret-name.ts'
@@ -58,7 +59,10 @@ export async function composeRunService(
 ): Promise<ComposedService> {
   const toolRoots = await toolRootsOf(config, log)
   const ceiling = await readCeiling(config)
-  const forbidden = await privateFoldersOf(config)
+  const credentials = await (config.credentialsFile
+    ? loadCredentials(config.credentialsFile)
+    : NO_CREDENTIALS)
+  const forbidden = await privateFoldersOf(config, credentials.files)
   if (config.sandboxes.kind === 'local') await refuseToShow(shownBy({ toolRoots, ceiling }), forbidden)
   const select = once(() =>
     selectIsolation({
@@ -67,7 +71,7 @@ export async function composeRunService(
       ...(config.isolation !== 'auto' && { only: config.isolation }),
     }),
   )
-  const redaction = composeRedaction(config)
+  const redaction = composeRedaction(config, credentials.secrets)
   const bare = composeProvider(config, {
     jwksFile: keys.jwksFile,
     selectIsolation: select,
@@ -81,6 +85,7 @@ export async function composeRunService(
     store,
     restrictions,
     keys,
+    credentials,
     redact: redaction.ofEvents.redactText,
     log,
   })
@@ -197,8 +202,9 @@ async function composeGovernance(log: Log): Promise<ControlGovernance> {
 }
 
 /** Redacts the deployment's secrets from all events, and personal data if the run's settings say so. */
-function composeRedaction({ models }: ApiConfig) {
-  const secrets = [models.openaiApiKey, models.copilotToken].filter((secret) => secret !== undefined)
+function composeRedaction({ models }: ApiConfig, values: readonly string[]) {
+  const ofModels = [models.openaiApiKey, models.copilotToken].filter((secret) => secret !== undefined)
+  const secrets = [...ofModels, ...values]
   const withPii = createRedactor({ secrets, pii: true })
   const withoutPii = createRedactor({ secrets, pii: false })
   const redactorOf = ({ redact_pii: pii }: SandboxSettings) => (pii ? withPii : withoutPii)

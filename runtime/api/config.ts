@@ -64,6 +64,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     isDirectAllowed: env.AGENTWEAVER_DIRECT,
     toolRoots: env.AGENTWEAVER_TOOL_ROOTS ?? [],
     egressFile: pathIn(cwd, env.AGENTWEAVER_EGRESS_FILE),
+    credentialsFile: pathIn(cwd, env.AGENTWEAVER_CREDENTIALS_FILE),
     egressRootsFile: pathIn(cwd, env.AGENTWEAVER_EGRESS_ROOTS_FILE),
     ceilingFile: pathIn(cwd, env.AGENTWEAVER_CEILING_FILE),
     limits: readLimits(env),

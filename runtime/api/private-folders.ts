@@ -13,9 +13,15 @@ const realPlace = (path: string): Promise<string> =>
     return above === path ? path : join(await realPlace(above), basename(path))
   })
 
-/** Real paths of the folders with keys of the service and its user. Commands in sandboxes must not see them. */
-export const privateFoldersOf = ({ privateFolders, home }: ApiConfig): Promise<string[]> =>
-  Promise.all([...privateFolders, sealKeyFolder(home)].map(realPlace))
+/**
+ * Real paths of the folders with keys of the service and its user, and of the files with credentials. Commands in
+ * sandboxes must not see them.
+ */
+export const privateFoldersOf = (
+  { privateFolders, home }: ApiConfig,
+  credentialFiles: readonly string[],
+): Promise<string[]> =>
+  Promise.all([...privateFolders, sealKeyFolder(home), ...credentialFiles].map(realPlace))
 
 /** A folder of this machine that commands would see, and the setting that names it. */
 type Shown = { readonly path: string; readonly by: string }

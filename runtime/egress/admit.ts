@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import type { EgressCaller } from '../../contracts/egress.ts'
+import type { EgressCaller, EgressDestination } from '../../contracts/egress.ts'
 import type { Connections, OpenConnection } from './connections.ts'
+import type { CredentialGate } from './credentials/gate.ts'
 import { type Question, shownPath } from './decide.ts'
 import { type Dialler, dial } from './dial.ts'
 import { PRIVATE_REMEDY, type Refusal, statusOf } from './refusals.ts'
@@ -15,6 +16,8 @@ export interface AdmitOptions extends Dialler {
   readonly overload: () => Refusal | undefined
   /** Roots that a destination's certificate may have. @default those of Node */
   readonly roots?: readonly string[] | undefined
+  /** Inserts credentials. Without it, destinations with a credential are not served. */
+  readonly gate?: CredentialGate | undefined
 }
 
 /** A request that the proxy reads, and the client's connection. */
@@ -27,7 +30,12 @@ export interface Asked extends Addressed {
 
 export type Admission =
   /** `connection` must be ended with the request. */
-  | { readonly ok: true; readonly connection: OpenConnection; readonly upstream: Socket }
+  | {
+      readonly ok: true
+      readonly connection: OpenConnection
+      readonly upstream: Socket
+      readonly destination: EgressDestination
+    }
   | { readonly ok: false; readonly status: number; readonly sentence: string }
 
 /** Judges a request, and connects to its destination. The connection serves only this request. */
@@ -47,12 +55,10 @@ export async function admit(options: AdmitOptions, asked: Asked): Promise<Admiss
   return admission
 }
 
-type Decided = Extract<ReturnType<Connections['decide']>, { ok: true }>['destination']
-
 async function connect(
   options: AdmitOptions,
   asked: Asked,
-  { connection, destination }: { connection: OpenConnection; destination: Decided },
+  { connection, destination }: { connection: OpenConnection; destination: EgressDestination },
 ): Promise<Admission> {
   const { connections, limits, roots } = options
   const { target, protocol } = asked
@@ -74,7 +80,7 @@ async function connect(
   if (secured.ok && late.ok && !asked.isGone()) {
     // On the socket that reads: the one below TLS does not see activity.
     secured.socket.setTimeout(limits.idleMs, () => secured.socket.destroy())
-    return { ok: true, connection, upstream: secured.socket }
+    return { ok: true, connection, upstream: secured.socket, destination }
   }
   socket.destroy()
   if (!late.ok) return deny(options, asked, late.refusal)
@@ -91,7 +97,11 @@ const failed = ({ target: { host, port } }: Asked, reason: string): Admission =>
   sentence: `Connection to ${host.name}:${port} failed: ${reason}.`,
 })
 
-function deny({ connections }: AdmitOptions, { target, request, path }: Asked, refusal: Refusal): Admission {
+export function deny(
+  { connections }: AdmitOptions,
+  { target, request, path }: Asked,
+  refusal: Refusal,
+): Extract<Admission, { ok: false }> {
   const { host, port } = target
   const sentence = connections.refuse({
     ...refusal,

@@ -30,6 +30,11 @@ export class Connections {
     this.#ledger = new Ledger({ ...options, runId: generation.runId, generation: generation.generation })
   }
 
+  /** The sandbox in the newest state. */
+  get generation(): EgressGeneration | undefined {
+    return this.#generation
+  }
+
   get count(): number {
     return this.#open.size
   }

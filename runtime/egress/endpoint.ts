@@ -5,6 +5,8 @@ import type { SecureContext } from 'node:tls'
 import type { EgressCaller, EgressDestination, EgressRule } from '../../contracts/egress.ts'
 import { parseAuthority, type Target } from './authority.ts'
 import type { Connections, OpenConnection } from './connections.ts'
+import { type CredentialGate, NO_CREDENTIALS } from './credentials/gate.ts'
+import { passToBroker } from './credentials/pass-to-broker.ts'
 import type { Question } from './decide.ts'
 import { type Dialler, dial } from './dial.ts'
 import { answer, PRIVATE_REMEDY, type Refusal, statusOf } from './refusals.ts'
@@ -26,6 +28,8 @@ export interface EndpointOptions extends Dialler {
   readonly contextFor: (authority: string, host: string) => SecureContext | undefined
   /** Roots that a destination's certificate may have. @default those of Node */
   readonly roots?: readonly string[] | undefined
+  /** Inserts credentials. Without it, connections for destinations with one go to the process that has it. */
+  readonly gate?: CredentialGate | undefined
 }
 
 /** Serves one caller. It speaks HTTP as proxies do. */
@@ -115,15 +119,24 @@ export class Endpoint {
   }
 
   async #serve(asked: Question, client: Socket, head: Buffer): Promise<void> {
-    const { connections } = this.#options
+    const { connections, gate } = this.#options
     const decision = connections.decide(asked)
     if (!decision.ok) return this.#refuse(client, asked, decision.refusal)
     const { destination } = decision
+    if (destination.credential !== undefined && !gate) return this.#passOn(asked, client, head)
     const protocol = destination.authority === undefined ? 'tls' : 'https'
     const connection = connections.begin({ ...asked, protocol }, client)
     client.once('close', () => connections.end(connection))
     if (destination.authority === undefined) await this.#serveUnread(connection, destination, head)
     else await this.#serveRead(connection, { authority: destination.authority, host: destination.host, head })
+  }
+
+  /** The other process judges the connection again. This one holds no credential. */
+  #passOn(asked: Question, client: Socket, head: Buffer): void {
+    const brokerPath = this.#options.connections.generation?.brokerPath
+    const refuse = (refusal: Refusal) => this.#refuse(client, asked, refusal)
+    if (brokerPath === undefined) refuse(NO_CREDENTIALS.refusal)
+    else passToBroker(client, { target: asked, head, brokerPath }, () => refuse(BROKER_GONE))
   }
 
   /** Connects the client with its destination, and passes TLS on unread. */
@@ -242,6 +255,12 @@ const NO_CERTIFICATE: Refusal = {
   rule: 'proxy-unavailable',
   reason: 'the egress proxy has no certificate for it',
   remedy: 'The service sends one soon. Repeat the command.',
+}
+
+const BROKER_GONE: Refusal = {
+  rule: 'proxy-unavailable',
+  reason: 'the process that inserts credentials is not running',
+  remedy: 'The service starts it again. Repeat the command.',
 }
 
 const malformed = (reason: string): Refusal => ({

@@ -2,7 +2,9 @@ import { request as httpRequest, type IncomingMessage, type ServerResponse } fro
 import type { Socket } from 'node:net'
 import { EGRESS_REASON_HEADER } from '../../contracts/egress.ts'
 import { type Target, withPort } from './authority.ts'
-import { asHeader } from './refusals.ts'
+import { CredentialEchoed } from './credentials/echo.ts'
+import { ECHOED, type Passed } from './credentials/gate.ts'
+import { asHeader, type Refusal } from './refusals.ts'
 import { forwardedHeaders, headersNamed } from './request-headers.ts'
 
 /** A judged request, and the connection for it. */
@@ -17,6 +19,10 @@ export interface Outgoing {
 
 export interface Forwarded extends Outgoing {
   readonly response: ServerResponse
+  /** The request with a credential in it, if its destination has one. */
+  readonly passed?: Passed | undefined
+  /** Reports that an answer was refused, and returns the sentence for the client. */
+  readonly refuse: (refusal: Refusal) => string
 }
 
 /**
@@ -25,7 +31,7 @@ export interface Forwarded extends Outgoing {
  * nobody.
  */
 export function forward(forwarded: Forwarded): void {
-  const { request, response } = forwarded
+  const { request, response, passed } = forwarded
   const sent = httpRequest({
     ...requestOptions(forwarded),
     headers: [...requestHeaders(forwarded), 'Connection', 'close', ...framing(request)],
@@ -42,21 +48,36 @@ export function forward(forwarded: Forwarded): void {
   })
   sent.on('response', (answer) => {
     const fault = answerFault(answer)
-    if (fault === undefined) sendResponse(answer, response, fail)
-    else fail(fault)
+    const refusal = passed?.answer.headerFault(answer)
+    if (fault !== undefined) fail(fault)
+    else if (refusal) {
+      sent.destroy()
+      endWith(response, 502, forwarded.refuse(refusal))
+    } else sendResponse(answer, forwarded, fail)
   })
   response.once('close', () => sent.destroy())
   // The headers were judged, so the client may send the body.
   if (request.headers.expect !== undefined) response.writeContinue()
-  request.pipe(sent)
+  const body = passed?.body ?? request
+  body.on('error', () => sent.destroy())
+  body.pipe(sent)
 }
 
-function sendResponse(answer: IncomingMessage, response: ServerResponse, fail: () => void): void {
+function sendResponse(
+  answer: IncomingMessage,
+  { response, passed, refuse }: Forwarded,
+  fail: () => void,
+): void {
   answer.on('error', () => fail())
+  const body = passed?.answer.body(answer) ?? answer
+  body.on('error', (error) => {
+    if (error instanceof CredentialEchoed) refuse(ECHOED)
+    fail()
+  })
   try {
     // Without the reason phrase, which may contain characters that Node does not send.
     response.writeHead(answer.statusCode ?? 502, responseHeaders(answer))
-    answer.pipe(response)
+    body.pipe(response)
   } catch {
     fail()
   }
@@ -78,10 +99,15 @@ export const requestOptions = ({ request, path, upstream, headerBytes }: Outgoin
 const DEFAULT_PORT = { http: 80, https: 443 } as const
 
 /** `Host` is written in the spelling that was compared. */
-export function requestHeaders({ request, target, protocol }: Outgoing): string[] {
+export function requestHeaders({
+  request,
+  target,
+  protocol,
+  passed,
+}: Outgoing & Pick<Forwarded, 'passed'>): string[] {
   const { name } = target.host
   const host = target.port === DEFAULT_PORT[protocol] ? name : withPort(name, target.port)
-  return ['Host', host, ...forwardedHeaders(request.rawHeaders, ['expect', 'host'])]
+  return ['Host', host, ...forwardedHeaders(passed?.rawHeaders ?? request.rawHeaders, ['expect', 'host'])]
 }
 
 /** A sentence of this proxy must not come from a server. */

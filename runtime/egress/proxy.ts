@@ -2,6 +2,8 @@ import type { Socket } from 'node:net'
 import type { EgressCaller, EgressGeneration, EgressReport, EgressState } from '../../contracts/egress.ts'
 import { messageOf } from '../kit/errors.ts'
 import { Connections } from './connections.ts'
+import { CredentialGate } from './credentials/gate.ts'
+import type { CredentialValues } from './credentials/values.ts'
 import type { Dialler } from './dial.ts'
 import { Endpoint } from './endpoint.ts'
 import { LeafCache } from './leaf-cache.ts'
@@ -16,6 +18,8 @@ export interface EgressProxyOptions extends Partial<Dialler> {
   readonly closedBy?: () => Refusal | undefined
   /** Roots that a destination's certificate may have. @default those of Node */
   readonly roots?: readonly string[]
+  /** Makes this the process that inserts credentials. */
+  readonly credentials?: CredentialValues
 }
 
 /** A caller that a token identifies, and where its connection comes from. */
@@ -28,6 +32,7 @@ export interface IdentifiedCaller {
 }
 
 interface Served {
+  readonly gate?: CredentialGate | undefined
   readonly connections: Connections
   readonly endpoints: Map<EgressCaller, Endpoint>
   generation: EgressGeneration
@@ -75,6 +80,7 @@ export class EgressProxy {
   /** Takes a state over. Connections that it does not allow are closed before this returns. */
   async apply(state: EgressState): Promise<void> {
     this.#leaves.setAuthorities(state.authorities ?? [])
+    this.#options.credentials?.retain(state.generations)
     const listed = new Map(state.generations.map((generation) => [keyOf(generation), generation]))
     for (const [key, served] of this.#served) {
       const generation = listed.get(key)
@@ -99,7 +105,7 @@ export class EgressProxy {
       return sentenceOf(ELSEWHERE)
     }
     const known = served.endpoints.get(caller.caller)
-    const endpoint = known ?? this.#endpoint(served.connections, { caller: caller.caller })
+    const endpoint = known ?? this.#endpoint(served, { caller: caller.caller })
     served.endpoints.set(caller.caller, endpoint)
     endpoint.accept(socket, first)
     return undefined
@@ -125,7 +131,7 @@ export class EgressProxy {
   }
 
   #measure(): void {
-    this.#forEach(({ connections }) => connections.meter())
+    this.#forEach(meter)
     const { bufferedBytes } = this.#options.limits ?? EGRESS_LIMITS
     const all = [...this.#served.values()].flatMap(({ connections }) => connections.buffered())
     let total = all.reduce((sum, { bytes }) => sum + bytes, 0)
@@ -137,13 +143,15 @@ export class EgressProxy {
   }
 
   async #open(key: string, generation: EgressGeneration): Promise<void> {
-    const { limits = EGRESS_LIMITS, now = Date.now, report } = this.#options
+    const { limits = EGRESS_LIMITS, now = Date.now, report, credentials: values } = this.#options
     const connections = new Connections(generation, { limits, report, now })
-    const served: Served = { connections, endpoints: new Map(), generation }
+    const { repeatMs } = limits
+    const gate = values && new CredentialGate({ generation, values, report, now, repeatMs })
+    const served: Served = { connections, endpoints: new Map(), gate, generation }
     this.#served.set(key, served)
     const { socketPath } = generation
     if (socketPath === undefined) return
-    const endpoint = this.#endpoint(connections, { caller: 'commands', socketPath })
+    const endpoint = this.#endpoint(served, { caller: 'commands', socketPath })
     served.endpoints.set('commands', endpoint)
     try {
       await endpoint.listen()
@@ -156,18 +164,20 @@ export class EgressProxy {
   }
 
   #endpoint(
-    connections: Connections,
+    { connections, gate }: Served,
     where: { readonly caller: EgressCaller; readonly socketPath?: string },
   ): Endpoint {
     const { limits = EGRESS_LIMITS } = this.#options
     const resolve = limitLookUps(this.#options.resolve ?? resolveBySystem, limits.lookupsPerRun)
     const hasRoom = () => this.count < limits.connections
     const contextFor = (authority: string, host: string) => this.#leaves.contextFor(authority, host)
-    return new Endpoint({ ...this.#options, limits, resolve, ...where, connections, contextFor, hasRoom })
+    const served = { connections, gate, contextFor, hasRoom }
+    return new Endpoint({ ...this.#options, limits, resolve, ...where, ...served })
   }
 
-  #close(key: string, { connections, endpoints }: Served): void {
+  #close(key: string, { connections, endpoints, gate }: Served): void {
     this.#served.delete(key)
+    gate?.close()
     connections.close()
     for (const endpoint of endpoints.values()) endpoint.close()
   }
@@ -175,4 +185,9 @@ export class EgressProxy {
   #forEach(visit: (served: Served) => void): void {
     for (const served of this.#served.values()) visit(served)
   }
+}
+
+function meter({ connections, gate }: Served): void {
+  connections.meter()
+  gate?.meter()
 }

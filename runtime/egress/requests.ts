@@ -1,8 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { type AdmitOptions, type Asked, admit } from './admit.ts'
+import { type Admission, type AdmitOptions, type Asked, admit, deny } from './admit.ts'
 import { parseAbsoluteForm, type Target } from './authority.ts'
+import { NO_CREDENTIALS, type Passed } from './credentials/gate.ts'
 import { endWith, forward } from './forward.ts'
 import { answer, type Refusal, statusOf } from './refusals.ts'
 import type { Addressed } from './request-rules.ts'
@@ -13,6 +14,8 @@ export interface Tunnel {
   readonly target: Target
   readonly protocol: 'http' | 'https'
 }
+
+type Admitted = Extract<Admission, { ok: true }>
 
 type Found =
   | { readonly ok: true; readonly addressed: Addressed }
@@ -103,12 +106,40 @@ export class Requests {
       if (!isGone()) endWith(response, admission.status, admission.sentence)
       return isGone() ? undefined : ended.promise
     }
-    const { connections, limits } = this.#options
+    const { connections } = this.#options
     const { upstream, connection } = admission
-    forward({ ...found.addressed, request, response, upstream, headerBytes: limits.headerBytes })
-    await ended.promise
-    connections.end(connection)
-    client.off('close', ended.resolve)
+    try {
+      const isForwarded = await this.#passOn(asked, response, admission)
+      if (!isForwarded) upstream.destroy()
+      await ended.promise
+    } finally {
+      // Also if the client leaves while its push is read.
+      connections.end(connection)
+      client.off('close', ended.resolve)
+    }
+  }
+
+  async #passOn(asked: Asked, response: ServerResponse, admission: Admitted): Promise<boolean> {
+    const passage = await this.#passGate(asked, response, admission)
+    if (!passage.ok) return false
+    const { headerBytes } = this.#options.limits
+    const refuse = (refusal: Refusal) => deny(this.#options, asked, refusal).sentence
+    forward({ ...asked, response, upstream: admission.upstream, headerBytes, passed: passage.passed, refuse })
+    return true
+  }
+
+  /** Inserts the credential of the destination. If the request is refused, its client has the answer. */
+  async #passGate(
+    asked: Asked,
+    response: ServerResponse,
+    { destination: { credential } }: Admitted,
+  ): Promise<{ readonly ok: true; readonly passed?: Passed } | { readonly ok: false }> {
+    if (credential === undefined) return { ok: true }
+    const passage = await (this.#options.gate?.pass({ ...asked, response, credential }) ?? NO_CREDENTIALS)
+    if (passage.kind === 'passed') return { ok: true, passed: passage }
+    const { status, sentence } = deny(this.#options, asked, passage.refusal)
+    if (passage.kind === 'refused' && !asked.isGone()) endWith(response, status, sentence)
+    return { ok: false }
   }
 
   async #serveUpgrade(request: IncomingMessage, client: Socket, head: Buffer): Promise<void> {

@@ -1,15 +1,23 @@
 import { createInterface } from 'node:readline'
-import { EgressState } from '../../contracts/egress.ts'
+import * as z from 'zod'
+import { CredentialAnswer, type EgressReport, EgressState } from '../../contracts/egress.ts'
 import { messageOf } from '../kit/errors.ts'
+import { CredentialRequests } from './credentials/requests.ts'
+import { CredentialValues } from './credentials/values.ts'
 import { EgressProxy } from './proxy.ts'
 
 /**
  * The process of the egress proxy on a laptop. The service that started it writes one state per line to standard input
  * and reads one report per line from standard output. The end of standard input ends the process, so the proxy does not
- * outlive the service.
+ * outlive the service. With the argument `credentials`, it is the process that inserts credentials, which asks the service
+ * for their values.
  */
+const report = (what: EgressReport) => void process.stdout.write(`${JSON.stringify(what)}\n`)
+const requests = new CredentialRequests(report)
+const isBroker = process.argv[2] === 'credentials'
 const proxy = new EgressProxy({
-  report: (report) => process.stdout.write(`${JSON.stringify(report)}\n`),
+  report,
+  ...(isBroker && { credentials: new CredentialValues({ fetch: (key) => requests.fetch(key) }) }),
 })
 
 /** A proxy that may have missed a state must not keep enforcing an older one. */
@@ -19,10 +27,12 @@ function fail(error: unknown): never {
   return process.exit(1)
 }
 
+const Line = z.union([CredentialAnswer, EgressState])
+
 /** Without the parser's message, which quotes its input: a state contains private keys. */
-function parseState(line: string): EgressState {
+function parseLine(line: string): EgressState | CredentialAnswer {
   try {
-    return EgressState.parse(JSON.parse(line))
+    return Line.parse(JSON.parse(line))
   } catch {
     return fail(new Error('the service sent a state that this egress proxy cannot read'))
   }
@@ -35,7 +45,9 @@ process.on('SIGINT', () => undefined)
 let applying = Promise.resolve()
 const lines = createInterface({ input: process.stdin })
 lines.on('line', (line) => {
-  applying = applying.then(() => proxy.apply(parseState(line))).catch(fail)
+  const parsed = parseLine(line)
+  if ('type' in parsed) requests.answer(parsed)
+  else applying = applying.then(() => proxy.apply(parsed)).catch(fail)
 })
 lines.on('close', () => {
   proxy.close()

@@ -4,9 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { NO_CREDENTIALS } from '../../runtime/api/credentials/credentials.ts'
 import { LocalEgress } from '../../runtime/api/egress/local-egress.ts'
 import { createNetworkRules } from '../../runtime/api/egress/network-rules.ts'
 import type { ReportOfRun, ReportWriter } from '../../runtime/api/egress/report-writer.ts'
+import { createRunCredentials } from '../../runtime/api/egress/run-credentials.ts'
 import { createTrust } from '../../runtime/api/egress/trust.ts'
 import { Restrictions } from '../../runtime/api/runs/restrictions/restrictions.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
@@ -45,7 +47,10 @@ function rig({ networkEnabled = true, readRun = async () => row(networkEnabled) 
   })
   const store = { readRun }
   const rules = createNetworkRules(loadEgressPolicy(POLICY))
-  const egress = new LocalEgress({ store, restrictions, rules, trust, writer, log: silentLog })
+  const credentials = createRunCredentials(NO_CREDENTIALS, new Uint8Array(32))
+  const egress = new LocalEgress({
+    ...{ store, restrictions, rules, trust, credentials, writer, log: silentLog },
+  })
   onTestFinished(async () => {
     await egress.stop()
     rmSync(folder, { recursive: true, force: true })
@@ -55,6 +60,7 @@ function rig({ networkEnabled = true, readRun = async () => row(networkEnabled) 
     generation: 1,
     kind,
     socketPath: join(folder, runId),
+    brokerPath: join(folder, `${runId}-broker`),
     signal: AbortSignal.timeout(600_000),
   })
   const refusedBy = () => told.flatMap((report) => (report.type === 'denied' ? [report.data.rule] : []))

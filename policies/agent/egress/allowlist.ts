@@ -26,7 +26,7 @@ export const allowlist = (
 ): EgressDestination[] => destinationsFor(egress.classes[kind], target).map(toAllowed)
 
 function toAllowed(destination: Destination): EgressDestination {
-  const { host, ports, phases = PHASES, caller, http, addresses, upgrade, allow } = destination
+  const { host, ports, phases = PHASES, caller, http, addresses, upgrade, allow, credential } = destination
   const requests = requestsOf(destination)
   return {
     host,
@@ -40,5 +40,6 @@ function toAllowed(destination: Destination): EgressDestination {
     ...(modeOf(destination) === 'terminate' && { authority: UNSIGNED }),
     ...(upgrade && { upgrade }),
     ...(allow && { allow: [...allow] }),
+    ...(credential !== undefined && { credential }),
   }
 }

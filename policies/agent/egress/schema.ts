@@ -1,8 +1,10 @@
 import * as z from 'zod'
+import { CredentialId } from '../../../contracts/egress.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
 import { RunPhase } from '../../../contracts/policy.ts'
 import { isOnContentNetwork } from './content-networks.ts'
 import { Port, Range, Why } from './fields.ts'
+import { expandGit, GitEntry, GitHubEntry } from './git-presets.ts'
 import { hostFault } from './host.ts'
 import { modeOf } from './mode.ts'
 import { isWrittenAsPlaceholder, placeholderFault } from './placeholders.ts'
@@ -39,6 +41,8 @@ export const Destination = z
       .array(z.enum(['encoded-slash', 'get-body', 'method-override']))
       .min(1)
       .optional(),
+    /** The proxy inserts this credential of the operator's list. */
+    credential: CredentialId.optional(),
     /** Address ranges of a private endpoint. */
     addresses: z.array(Range).min(1).max(16).optional(),
     why: Why,
@@ -81,6 +85,7 @@ const CHECKS: readonly ((destination: Fields) => Fault | undefined)[] = [
       : undefined,
   (destination) => (destination.splice === 'allow' ? spliceFault(destination) : undefined),
   (destination) => frontingFault(destination),
+  (destination) => (destination.credential === undefined ? undefined : credentialFault(destination)),
   ({ upgrade, mode, requests }) =>
     upgrade && (mode === 'read-only' || requests?.every((one) => one.methods.every(isReading)))
       ? ['upgrade', 'opens a connection on which both sides can write; the entry is for reading only']
@@ -99,6 +104,24 @@ function spliceFault(destination: Fields): Fault | undefined {
   return modeOf(destination) === 'splice'
     ? undefined
     : ['splice', `needs "fronting: accepted" too, because ${SHARED}`]
+}
+
+/** The paths of an entry are the limits of its credential. */
+function credentialFault({
+  host,
+  paths,
+  requests,
+  splice,
+  http,
+  upgrade,
+  caller,
+}: Fields): Fault | undefined {
+  if (!paths && !requests)
+    return ['credential', 'needs "paths" or "requests", which limit where the credential is sent']
+  if (host.startsWith('*')) return ['credential', 'needs one host, not "*."']
+  if (caller) return ['credential', 'is only for commands; remove "caller"']
+  const [key] = Object.entries({ splice, http, upgrade }).find(([, value]) => value !== undefined) ?? []
+  return key === undefined ? undefined : ['credential', `cannot be combined with "${key}"`]
 }
 
 const SHARED = 'the host shares its addresses with other sites of a content network'
@@ -123,12 +146,24 @@ export type Restrictions = Pick<Fields, 'mode' | 'methods' | 'paths' | 'requests
 
 /** A destination, or a preset that stands for several. */
 const Entry = z
-  .discriminatedUnion('preset', [PresetEntry, Destination.safeExtend({ preset: z.undefined().optional() })], {
-    error: ({ code }) => (code === 'invalid_union' ? `must be one of ${PRESET_NAMES.join(', ')}` : undefined),
-  })
-  .transform(({ preset, ...entry }): Destination[] =>
-    preset === undefined ? [entry as Destination] : expandPreset({ preset, ...entry }),
+  .discriminatedUnion(
+    'preset',
+    [PresetEntry, GitEntry, GitHubEntry, Destination.safeExtend({ preset: z.undefined().optional() })],
+    {
+      error: ({ code }) =>
+        code === 'invalid_union'
+          ? `must be one of ${[...PRESET_NAMES, 'git', 'github'].join(', ')}`
+          : undefined,
+    },
   )
+  .transform(({ preset, ...entry }): Destination[] =>
+    preset === undefined ? [entry as Destination] : expandEntry({ preset, ...entry } as Preset),
+  )
+
+type Preset = z.infer<typeof PresetEntry> | z.infer<typeof GitEntry> | z.infer<typeof GitHubEntry>
+
+const expandEntry = (entry: Preset): Destination[] =>
+  entry.preset === 'git' || entry.preset === 'github' ? expandGit(entry) : expandPreset(entry)
 
 const Destinations = z.array(Entry).transform((entries, context): Destination[] => {
   const seen = new Set<string>()

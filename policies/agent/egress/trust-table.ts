@@ -63,14 +63,20 @@ const SSH_REFUSED =
   'agentweaver: SSH has no way out of this sandbox. Use the https address of the repository.'
 
 /**
- * Settings of git in environment variables, after `count` others: SSH addresses of known sites become https addresses,
+ * Settings of git in environment variables, after `count` others: those of the run, and SSH addresses of known sites become https addresses,
  * and other SSH connections print the reason why they fail.
  */
-export function gitEnvironment(count: number): Record<string, string> {
-  const settings = SSH_SITES.flatMap((site) =>
-    [`git@${site}:`, `ssh://git@${site}/`].map((address) => [`url.https://${site}/.insteadOf`, address]),
+export function gitEnvironment(
+  count: number,
+  ofRun: readonly (readonly [string, string])[] = [],
+): Record<string, string> {
+  const ofSites = SSH_SITES.flatMap((site) =>
+    [`git@${site}:`, `ssh://git@${site}/`].map(
+      (address) => [`url.https://${site}/.insteadOf`, address] as const,
+    ),
   )
-  const variables = settings.flatMap(([key = '', value = ''], index) => [
+  const settings = [...ofSites, ...ofRun]
+  const variables = settings.flatMap(([key, value], index) => [
     [`GIT_CONFIG_KEY_${count + index}`, key],
     [`GIT_CONFIG_VALUE_${count + index}`, value],
   ])

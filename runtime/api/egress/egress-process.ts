@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import { EgressReport, type EgressState } from '../../../contracts/egress.ts'
+import { type CredentialAnswer, EgressReport, type EgressState } from '../../../contracts/egress.ts'
 import { deadline } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
@@ -20,11 +20,16 @@ const EXIT_TIMEOUT_MS = 5_000
 const RESTART_MS = { first: 200, longest: 30_000, steady: 60_000 } as const
 /** Look-ups of names block a thread each, and some take seconds. */
 const LOOKUP_THREADS = '32'
+/** Argument of the process that inserts credentials. */
+const CREDENTIAL_ROLE = 'credentials'
 
-type Report = Exclude<EgressReport, { type: 'applied' }>
+type Report = Exclude<EgressReport, { type: 'applied' | 'credential-wanted' }>
+export type CredentialWanted = Extract<EgressReport, { type: 'credential-wanted' }>
 
 export interface EgressProcessOptions {
   readonly log: Log
+  /** Returns the value of a credential for the process that inserts credentials. No other process may ask for one. */
+  readonly onWanted?: (wanted: CredentialWanted) => Promise<CredentialAnswer['answer']>
   /** PEM file with roots that the proxy accepts in addition to the public ones. */
   readonly rootsFile?: string | undefined
   readonly onReport: (report: Report) => void
@@ -92,8 +97,9 @@ export class EgressProcess {
   #start(): void {
     clearTimeout(this.#restart)
     if (this.#isClosed) return
-    const { log, rootsFile } = this.#options
-    const child = spawn(process.execPath, [...FLAGS, SERVER], {
+    const { log, rootsFile, onWanted } = this.#options
+    const role = onWanted ? [CREDENTIAL_ROLE] : []
+    const child = spawn(process.execPath, [...FLAGS, SERVER, ...role], {
       stdio: ['pipe', 'pipe', 'pipe'],
       // In its own session, so that Ctrl+C in the terminal does not end it before the sandboxes.
       detached: true,
@@ -126,8 +132,12 @@ export class EgressProcess {
   #onLine(child: ChildProcess, line: string): void {
     const report = parseReport(line)
     if (!report) {
-      this.#options.log.error('the egress proxy sent a malformed report', { line: line.slice(0, 200) })
+      this.#logMalformed(line)
       child.kill('SIGKILL')
+      return
+    }
+    if (report.type === 'credential-wanted') {
+      this.#answer(child, report)
       return
     }
     if (report.type !== 'applied') {
@@ -138,6 +148,29 @@ export class EgressProcess {
     this.#settle(
       ({ revision }) => revision <= report.revision,
       (waiting) => waiting.resolve(),
+    )
+  }
+
+  #logMalformed(line: string): void {
+    const { log, onWanted } = this.#options
+    // A line of the process that has credentials could contain one.
+    const shown = onWanted ? {} : { line: line.slice(0, 200) }
+    log.error('the egress proxy sent a malformed report', shown)
+  }
+
+  #answer(child: ChildProcess, wanted: CredentialWanted): void {
+    const { log, onWanted } = this.#options
+    if (!onWanted) {
+      log.error('the egress proxy asked for a credential, which is not its task')
+      child.kill('SIGKILL')
+      return
+    }
+    onWanted(wanted).then(
+      (answer) => {
+        const line: CredentialAnswer = { type: 'credential', id: wanted.id, answer }
+        ;(child.stdin as Writable).write(`${JSON.stringify(line)}\n`)
+      },
+      (error: unknown) => log.error('a credential could not be sent', { error: messageOf(error) }),
     )
   }
 

@@ -1,4 +1,4 @@
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { EgressDenied, EgressGeneration } from '../../../contracts/egress.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
@@ -7,11 +7,11 @@ import type { BoundSandbox } from '../../sandboxes/provider.ts'
 import type { Store } from '../../store/store.ts'
 import { patiently } from '../runs/drive/patient-store.ts'
 import type { Restrictions } from '../runs/restrictions/restrictions.ts'
-import { withAuthorities } from './authorities.ts'
 import { ByteBudgets } from './byte-budgets.ts'
-import { EgressProcess } from './egress-process.ts'
+import { EgressProcesses } from './egress-processes.ts'
 import type { NetworkRules } from './network-rules.ts'
 import type { ReportWriter } from './report-writer.ts'
+import { type RunCredentials, writeEnvironment } from './run-credentials.ts'
 import { type EgressTrust, writeTrustBundle } from './trust.ts'
 import type { SandboxEgress, SandboxNetwork, ServedRun } from './with-egress.ts'
 
@@ -21,6 +21,7 @@ export interface LocalEgressOptions {
   readonly rules: NetworkRules
   /** The authority that sandboxes trust, and what else they trust. */
   readonly trust: EgressTrust
+  readonly credentials: RunCredentials
   readonly writer: ReportWriter
   readonly log: Log
 }
@@ -31,11 +32,16 @@ export interface EgressSandbox {
   readonly generation: number
   readonly kind: SandboxKind
   readonly socketPath: string
+  /** For the socket of the process that inserts credentials, in a folder that commands do not see. */
+  readonly brokerPath: string
   /** Ends the wait for the store. */
   readonly signal: AbortSignal
 }
 
 type Opened = { readonly owner: string; readonly generation: EgressGeneration }
+
+/** In the private folder of a sandbox, of which commands see only the folder of the other socket. */
+const BROKER_SOCKET = 'broker'
 
 /** An authority is replaced when it is 12 hours old, and ends after 24. */
 const RENEWAL_MS = 3_600_000
@@ -49,10 +55,10 @@ const UNAVAILABLE: EgressDenied = {
   count: 1,
 }
 
-/** The destinations of the sandboxes of this machine, and the process that enforces them. */
+/** The destinations of the sandboxes of this machine, and the processes that enforce them. */
 export class LocalEgress implements SandboxEgress {
   readonly #options: LocalEgressOptions
-  readonly #process: EgressProcess
+  readonly #processes: EgressProcesses
   readonly #open = new Map<string, Opened>()
   readonly #unfollow: () => void
   readonly #closing = new Map<string, Promise<void>>()
@@ -61,12 +67,13 @@ export class LocalEgress implements SandboxEgress {
   #revision = 0
 
   constructor(options: LocalEgressOptions) {
-    const { writer, log, trust } = options
+    const { writer, log, trust, credentials } = options
     this.#options = options
     this.#unfollow = options.restrictions.onChange(() => this.#onRestricted())
-    this.#process = new EgressProcess({
+    this.#processes = new EgressProcesses({
       log,
-      rootsFile: trust.rootsFile,
+      trust,
+      readCredential: credentials.read,
       onReport: ({ runId, ...report }) => {
         if (report.type === 'usage') this.#budgets.add(runId, report.bytes)
         else writer.write(runId, report)
@@ -83,24 +90,32 @@ export class LocalEgress implements SandboxEgress {
     { runId, generation, kind, signal }: ServedRun,
   ): Promise<SandboxNetwork | undefined> {
     if (socketPath === undefined) return undefined
-    const loosened = await this.open({ runId, generation, kind, socketPath, signal })
+    const brokerPath = join(dirname(dirname(socketPath)), BROKER_SOCKET)
+    const loosened = await this.open({ runId, generation, kind, socketPath, brokerPath, signal })
     return { loosened, close: () => this.close({ runId, generation }) }
   }
 
   /** Opens the network of a sandbox if the settings of its run allow it. Returns the hosts whose limits the proxy cannot enforce. */
-  async open({ runId, generation, kind, socketPath, signal }: EgressSandbox): Promise<readonly string[]> {
-    const { store, rules, trust } = this.#options
+  async open(sandbox: EgressSandbox): Promise<readonly string[]> {
+    const { runId, generation, kind, socketPath, brokerPath, signal } = sandbox
+    const { store, rules, trust, credentials } = this.#options
     const log = this.#options.log.child({ runId })
     const run = await patiently(() => store.readRun(runId), { signal, log })
     const destinations = run && rules.destinationsOf(run, kind)
     if (!destinations) return []
     const withheld = [...rules.withheldFrom(run, kind)]
-    const opened = { runId, generation, phase: 'work', socketPath, destinations, withheld } as const
+    const { placeholders, environment } = credentials.forRun(runId, destinations)
+    const isBrokered = placeholders.length > 0
+    const opened: EgressGeneration = {
+      ...{ runId, generation, phase: 'work', socketPath, destinations, withheld },
+      ...(isBrokered && { placeholders, brokerPath }),
+    }
     this.#open.set(keyOf(runId, generation), { owner: run.owner, generation: opened })
     // A sandbox without a proxy has no network. Its commands print the reason.
     await bestEffort(log, 'open the network of a sandbox', async () => {
       if (destinations.some(({ authority }) => authority !== undefined))
         await writeTrustBundle(dirname(socketPath), trust)
+      if (isBrokered) await writeEnvironment(dirname(socketPath), environment)
       await this.#apply()
     })
     return rules.loosenedFor(kind).filter((host) => !withheld.includes(host))
@@ -124,7 +139,7 @@ export class LocalEgress implements SandboxEgress {
   stop(): Promise<void> {
     this.#unfollow()
     clearInterval(this.#renewal)
-    return this.#process.close()
+    return this.#processes.close()
   }
 
   #onRestricted(): void {
@@ -134,14 +149,13 @@ export class LocalEgress implements SandboxEgress {
   }
 
   async #apply(): Promise<void> {
-    const { restrictions, trust } = this.#options
+    const { restrictions } = this.#options
     this.#revision += 1
     const generations = [...this.#open.values()].map(({ owner, generation }) => ({
       ...generation,
       restriction: restrictions.of({ id: generation.runId, owner }).network,
     }))
-    const state = { revision: this.#revision, generations }
-    await this.#process.apply(withAuthorities(state, trust.authorities))
+    await this.#processes.apply({ revision: this.#revision, generations })
   }
 
   async #renew(): Promise<void> {

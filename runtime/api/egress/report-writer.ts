@@ -9,6 +9,7 @@ import type { RunRow, Store, Transaction } from '../../store/store.ts'
 import type { AuditTrail } from '../runs/audit-trail.ts'
 
 export type ReportOfRun =
+  | Omit<Extract<EgressRunReport, { type: 'credential-used' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'denied' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'summary' }>, 'runId'>
 
@@ -75,6 +76,8 @@ export class ReportWriter {
 
   #eventOf({ type, data }: ReportOfRun): Extract<RunEvent, { type: `egress.${string}` }> {
     const { redact } = this.#options
+    if (type === 'credential-used')
+      return { type: 'egress.credential_used', data: { ...data, host: redact(data.host) } }
     if (type === 'denied') {
       const words = { host: redact(data.host), reason: redact(data.reason), remedy: redact(data.remedy) }
       const path = data.path === undefined ? {} : { path: redact(data.path) }

@@ -3,6 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EGRESS_RELAY_PORT, EGRESS_SOCKET } from '../../../contracts/egress.ts'
 import { gitEnvironment, javaOptions, MAVEN_ARGUMENTS } from '../../../policies/agent/egress/trust-table.ts'
+import { NO_RUN_ENVIRONMENT, type RunEnvironment, runEnvironmentReader } from './egress-environment.ts'
 import { bindReadOnly, type Mount } from './mounts.ts'
 import { relayProgram } from './relay-program.ts'
 import { type Trust, trustReader } from './trust.ts'
@@ -23,6 +24,7 @@ export interface Egress {
   /** The program of the relay and its arguments, as the sandbox sees them. */
   readonly relay: readonly string[]
   readonly trust: () => Trust | undefined
+  readonly ofRun: () => RunEnvironment
 }
 
 /**
@@ -42,6 +44,7 @@ export async function prepareEgress(root: string, folder: string | undefined): P
     mounts: [bindReadOnly(realpathSync(process.execPath), NODE), bindReadOnly(real, SOCKETS)],
     relay: [NODE, ...QUIET_NODE, program, join(SOCKETS, EGRESS_SOCKET.name), String(EGRESS_RELAY_PORT)],
     trust: trustReader({ root, folder: real, shownFolder: SOCKETS, javaTrustStore: JAVA_TRUST_STORE }),
+    ofRun: runEnvironmentReader(real),
   }
 }
 
@@ -67,7 +70,7 @@ export function accessOf(
   return {
     mounts: [...egress.mounts, ...(trust?.mounts ?? [])],
     relay: egress.relay,
-    environment: { ...environment, ...networkEnvironment(environment, trust) },
+    environment: { ...environment, ...networkEnvironment(environment, trust, egress.ofRun()) },
   }
 }
 
@@ -75,9 +78,11 @@ export function accessOf(
 export const networkEnvironment = (
   environment: Environment,
   trust: Pick<Trust, 'variables' | 'javaTrustStore'> | undefined,
+  { variables, gitConfig }: RunEnvironment = NO_RUN_ENVIRONMENT,
 ): Environment => ({
+  ...variables,
   ...PROXY_ENVIRONMENT,
-  ...gitEnvironment(Number(environment['GIT_CONFIG_COUNT'] ?? 0)),
+  ...gitEnvironment(Number(environment['GIT_CONFIG_COUNT'] ?? 0), gitConfig),
   JAVA_TOOL_OPTIONS: javaOptions(EGRESS_RELAY_PORT, trust?.javaTrustStore),
   MAVEN_ARGS: MAVEN_ARGUMENTS,
   ...trust?.variables,

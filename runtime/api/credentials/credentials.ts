@@ -1,0 +1,102 @@
+import { type FileHandle, open, readFile } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import { messageOf, SandboxError } from '../../kit/errors.ts'
+import { type CredentialEntry, parseCredentialsFile } from './credentials-file.ts'
+import { mintInstallationToken } from './github-app.ts'
+import { type PlaceholderFor, placeholderOf, type Shape, shapeOf } from './placeholder.ts'
+
+/** Shorter values cannot be told from ordinary text, and could be guessed. */
+const SHORTEST = 16
+const LONGEST = 4096
+const SHARED_BITS = 0o077
+const VALUE = new RegExp(`^[\\x21-\\x7e]{${SHORTEST},${LONGEST}}$`)
+
+/** GitHub's installation tokens. */
+const INSTALLATION_TOKEN: Shape = { prefix: 'ghs_', length: 40 }
+
+/** The operator's credentials. Only this service reads their values. */
+export interface Credentials {
+  readonly has: (id: string) => boolean
+  /** Variable of commands in which the placeholder is. */
+  readonly variableOf: (id: string) => string | undefined
+  readonly placeholderOf: (key: Uint8Array, wanted: PlaceholderFor) => string
+  /** Reads the value, or creates one. The message of an error does not contain it. */
+  readonly read: (id: string) => Promise<string>
+  /** Values when the service started, for the redactor. */
+  readonly secrets: readonly string[]
+  /** Files of this machine that contain values. Commands must not see them. */
+  readonly files: readonly string[]
+}
+
+export const NO_CREDENTIALS: Credentials = {
+  has: () => false,
+  variableOf: () => undefined,
+  placeholderOf: () => {
+    throw new Error('there are no credentials')
+  },
+  read: () => Promise.reject(new Error('there are no credentials')),
+  secrets: [],
+  files: [],
+}
+
+/** Reads the operator's list, and every value once: a credential that cannot be read stops the service. */
+export async function loadCredentials(file: string): Promise<Credentials> {
+  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+    throw new SandboxError('invalid_config', `AGENTWEAVER_CREDENTIALS_FILE: ${messageOf(cause)}`, { cause })
+  })
+  const entries = parseCredentialsFile(text, file)
+  const at = (path: string) => resolve(dirname(file), path)
+  const values = new Map<string, string>()
+  for (const { id, file: valueFile, githubApp } of entries) {
+    if (githubApp) await readPrivate(at(githubApp.keyFile), id)
+    if (valueFile !== undefined) values.set(id, await readValue(at(valueFile), id))
+  }
+  const known = new Map(entries.map((entry) => [entry.id, entry]))
+  return {
+    has: (id) => known.has(id),
+    variableOf: (id) => known.get(id)?.variable,
+    placeholderOf: (key, wanted) => placeholderOf(key, wanted, shapeFor(values.get(wanted.credential))),
+    read: (id) => readEntry(known.get(id), at),
+    secrets: [...values.values()],
+    files: entries.map((entry) => at(entry.file ?? entry.githubApp?.keyFile ?? file)),
+  }
+}
+
+const shapeFor = (value: string | undefined): Shape =>
+  value === undefined ? INSTALLATION_TOKEN : shapeOf(value)
+
+async function readEntry(entry: CredentialEntry | undefined, at: (path: string) => string): Promise<string> {
+  if (entry?.file !== undefined) return readValue(at(entry.file), entry.id)
+  if (!entry?.githubApp) throw new SandboxError('credential_absent', 'the service has no such credential')
+  const key = await readPrivate(at(entry.githubApp.keyFile), entry.id)
+  return mintInstallationToken(entry.githubApp, key, new Date())
+}
+
+async function readValue(file: string, id: string): Promise<string> {
+  const value = (await readPrivate(file, id)).trim()
+  if (VALUE.test(value)) return value
+  throw refused(id, `${file} must contain one value of ${SHORTEST} to ${LONGEST} visible ASCII characters`)
+}
+
+/** Reads a small file that only its owner can use. */
+async function readPrivate(path: string, id: string): Promise<string> {
+  let file: FileHandle | undefined
+  try {
+    file = await open(path, 'r')
+    const found = await file.stat()
+    if (!found.isFile() || found.size > LONGEST * 4) throw new Error('it is not a small file')
+    if ((found.mode & SHARED_BITS) !== 0) throw new Error('others than its owner can use it (chmod 600)')
+    return await file.readFile('utf8')
+  } catch (cause) {
+    throw refused(id, `${path} cannot be used: ${messageOf(cause)}`, cause)
+  } finally {
+    await file?.close()
+  }
+}
+
+const refused = (id: string, why: string, cause?: unknown) =>
+  new SandboxError(
+    'invalid_config',
+    `AGENTWEAVER_CREDENTIALS_FILE, credential ${id}: ${why}`,
+    cause === undefined ? {} : { cause },
+  )

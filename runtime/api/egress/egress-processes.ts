@@ -1,0 +1,91 @@
+import type { CredentialAnswer, EgressGeneration, EgressState } from '../../../contracts/egress.ts'
+import { messageOf } from '../../kit/errors.ts'
+import { withAuthorities } from './authorities.ts'
+import { type CredentialWanted, EgressProcess, type EgressProcessOptions } from './egress-process.ts'
+import type { EgressTrust } from './trust.ts'
+
+export interface EgressProcessesOptions
+  extends Pick<EgressProcessOptions, 'log' | 'onReport' | 'onLost' | 'complete'> {
+  readonly trust: EgressTrust
+  /** Returns the value of a credential. */
+  readonly readCredential: (credential: string) => Promise<string>
+}
+
+/**
+ * The processes of the egress proxy: one that holds no secret, and one that inserts credentials. The second starts with
+ * the first sandbox that may use a credential, and serves only the destinations that have one.
+ */
+export class EgressProcesses {
+  readonly #options: EgressProcessesOptions
+  readonly #proxy: EgressProcess
+  readonly #broker: EgressProcess
+  #generations: readonly EgressGeneration[] = []
+  #isBrokerStarted = false
+
+  constructor(options: EgressProcessesOptions) {
+    const { log, onReport, onLost, complete, trust } = options
+    const common = { log, onLost, complete, rootsFile: trust.rootsFile }
+    this.#options = options
+    this.#proxy = new EgressProcess({ ...common, onReport })
+    this.#broker = new EgressProcess({
+      ...common,
+      // The other process has counted the same bytes.
+      onReport: (report) => report.type !== 'usage' && onReport(report),
+      onWanted: (wanted) => this.#answer(wanted),
+    })
+  }
+
+  /** Resolves when both processes allow exactly this state. */
+  async apply({ revision, generations }: EgressState): Promise<void> {
+    this.#generations = generations
+    const brokered = generations.flatMap(partOfBroker)
+    this.#isBrokerStarted ||= brokered.length > 0
+    await Promise.all([
+      this.#proxy.apply(this.#signed({ revision, generations: generations.map(partOfProxy) })),
+      this.#isBrokerStarted && this.#broker.apply(this.#signed({ revision, generations: brokered })),
+    ])
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#proxy.close(), this.#broker.close()])
+  }
+
+  /** Each process has authorities for the hosts whose TLS it terminates. */
+  #signed(state: EgressState): EgressState {
+    return withAuthorities(state, this.#options.trust.authorities)
+  }
+
+  /** The process handles hostile input, so it gets only the credentials of the sandboxes that are open. */
+  async #answer({ runId, generation, credential }: CredentialWanted): Promise<CredentialAnswer['answer']> {
+    const { readCredential, log } = this.#options
+    const mayUse = this.#generations.some(
+      (one) =>
+        one.runId === runId &&
+        one.generation === generation &&
+        one.placeholders?.some((placeholder) => placeholder.credential === credential),
+    )
+    if (!mayUse) return { fault: 'this run has no such credential' }
+    try {
+      return { value: await readCredential(credential) }
+    } catch (error) {
+      log.error('a credential cannot be read', { credential, error: messageOf(error) })
+      return { fault: 'the log of the service has the reason' }
+    }
+  }
+}
+
+/** Without the authority, because this process passes the connection to the other one. */
+const partOfProxy = ({ placeholders: _held, destinations, ...rest }: EgressGeneration): EgressGeneration => ({
+  ...rest,
+  destinations: destinations.map(({ authority, ...destination }) =>
+    destination.credential !== undefined || authority === undefined
+      ? destination
+      : { ...destination, authority },
+  ),
+})
+
+function partOfBroker({ brokerPath, destinations, ...rest }: EgressGeneration): EgressGeneration[] {
+  if (brokerPath === undefined) return []
+  const withCredential = destinations.filter(({ credential }) => credential !== undefined)
+  return [{ ...rest, socketPath: brokerPath, destinations: withCredential }]
+}

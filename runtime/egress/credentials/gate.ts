@@ -1,0 +1,189 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Readable } from 'node:stream'
+import type { EgressGeneration, EgressReport } from '../../../contracts/egress.ts'
+import { messageOf } from '../../kit/errors.ts'
+import type { Target } from '../authority.ts'
+import { type AcceptedPush, gatePush } from '../git/gate-push.ts'
+import { gitRequestFault, isPush } from '../git/git-request.ts'
+import type { PushFault } from '../git/push-list.ts'
+import type { Refusal } from '../refusals.ts'
+import { EchoSearch } from './echo.ts'
+import { findPlaceholder, withCredential } from './insert.ts'
+import { CredentialUses } from './uses.ts'
+import type { CredentialValues } from './values.ts'
+
+export interface CredentialGateOptions {
+  readonly generation: Pick<EgressGeneration, 'runId' | 'generation' | 'placeholders'>
+  readonly values: CredentialValues
+  readonly report: (report: EgressReport) => void
+  readonly now: () => number
+  readonly repeatMs: number
+}
+
+/** A request for a destination with a credential, after it was judged by the rules of its entry. */
+export interface GateRequest {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly target: Target
+  readonly path: string
+  readonly credential: string
+}
+
+export type Passage =
+  | ({ readonly kind: 'passed' } & Passed)
+  | { readonly kind: 'refused'; readonly refusal: Refusal }
+  /** The client already has its answer, which says the same as the refusal. */
+  | { readonly kind: 'answered'; readonly refusal: Refusal }
+
+/** What is sent instead of the headers and the body of the request, and how its answer is examined. */
+export interface Passed {
+  readonly rawHeaders: readonly string[]
+  readonly body: Readable
+  readonly answer: AnswerGuard
+}
+
+export interface AnswerGuard {
+  /** Why the answer must not be passed on, from its headers. */
+  readonly headerFault: (answer: IncomingMessage) => Refusal | undefined
+  /** The body as it may be passed on. It fails with `CredentialEchoed` if it contains the credential. */
+  readonly body: (answer: IncomingMessage) => Readable
+}
+
+/** Branches whose last push is remembered. */
+const MAX_BRANCHES = 1000
+
+export const ECHOED: Refusal = {
+  rule: 'credential-echoed',
+  reason: 'the answer of the host contains the credential that was sent to it',
+  remedy: 'Ask for something else. A person can change the credential, if the host shows it to others too.',
+}
+
+const ENCODED: Refusal = {
+  rule: 'credential',
+  reason: 'the answer of the host is encoded, so it cannot be searched for the credential',
+  remedy: 'Ask for something else, or ask without the credential.',
+}
+
+/** For a proxy that inserts no credentials. */
+export const NO_CREDENTIALS = {
+  kind: 'refused',
+  refusal: {
+    rule: 'credential',
+    reason: 'its entry names a credential, and this proxy inserts none',
+    remedy: 'A person can remove the credential from the entry in the egress file.',
+  },
+} as const satisfies Passage
+
+const pushRefusal = ({ reason, remedy }: PushFault): Refusal => ({ rule: 'push', reason, remedy })
+
+/** Inserts credentials into the requests of one sandbox, and judges its pushes. */
+export class CredentialGate {
+  readonly #options: CredentialGateOptions
+  readonly #uses: CredentialUses
+  readonly #lastPushes = new Map<string, string>()
+
+  constructor(options: CredentialGateOptions) {
+    const { generation, now, repeatMs } = options
+    this.#options = options
+    this.#uses = new CredentialUses({
+      now,
+      repeatMs,
+      report: (data) => {
+        const { runId, generation: number } = generation
+        options.report({ type: 'credential-used', runId, generation: number, data })
+      },
+    })
+  }
+
+  async pass(asked: GateRequest): Promise<Passage> {
+    const { request, response, path, credential } = asked
+    const { generation } = this.#options
+    const { rawHeaders, method = '' } = request
+    const ofGit = gitRequestFault(method, path)
+    if (ofGit) return { kind: 'refused', refusal: pushRefusal(ofGit) }
+    const { placeholders = [] } = generation
+    const found = findPlaceholder(rawHeaders, path, { credential, placeholders })
+    if (!found.ok) return { kind: 'refused', refusal: { ...found, rule: 'credential' } }
+    const repository = repositoryOf(asked)
+    const lastPush = (ref: string) => this.#lastPushes.get(`${repository} ${ref}`)
+    const gated = isPush(method, path)
+      ? await gatePush(request, response, { runId: generation.runId, lastPush })
+      : ({ kind: 'passed', body: request } as const)
+    if (gated.kind !== 'passed') return { kind: gated.kind, refusal: pushRefusal(gated.fault) }
+    const remember = () => gated.push && this.#remember(repository, gated.push)
+    const { body } = gated
+    if (found.at === undefined)
+      return { kind: 'passed', rawHeaders, body, answer: plainAnswer(gated, remember) }
+    const value = await this.#valueOf(credential)
+    if (!value.ok) return { kind: 'refused', refusal: value.refusal }
+    this.#uses.add(credential, asked.target.host.name)
+    const answer = searchedAnswer(new EchoSearch(value.value), gated, remember)
+    return { kind: 'passed', rawHeaders: withCredential(rawHeaders, found, value.value), body, answer }
+  }
+
+  meter(): void {
+    this.#uses.flush()
+  }
+
+  close(): void {
+    this.#uses.close()
+  }
+
+  async #valueOf(credential: string) {
+    const { generation, values } = this.#options
+    try {
+      return { ok: true, value: await values.get({ ...generation, credential }) } as const
+    } catch (error) {
+      const refusal: Refusal = {
+        rule: 'credential',
+        reason: `the credential ${credential} cannot be read: ${messageOf(error)}`,
+        remedy: 'Report this to the operator of Agentweaver.',
+      }
+      return { ok: false, refusal } as const
+    }
+  }
+
+  #remember(repository: string, { commands, report }: AcceptedPush): void {
+    for (const { ref, newId } of commands) {
+      if (!report.updated.has(ref)) continue
+      const key = `${repository} ${ref}`
+      this.#lastPushes.delete(key)
+      this.#lastPushes.set(key, newId)
+    }
+    for (const key of this.#lastPushes.keys()) {
+      if (this.#lastPushes.size <= MAX_BRANCHES) return
+      this.#lastPushes.delete(key)
+    }
+  }
+}
+
+/** The repository of a git request, which has the same name with and without `.git`. */
+const repositoryOf = ({ target: { host, port }, path }: GateRequest): string =>
+  `${host.name}:${port}${path.replace(/(?:\.git)?\/git-receive-pack$/, '')}`
+
+type Watching = { readonly push?: AcceptedPush | undefined }
+
+function watched(answer: IncomingMessage, { push }: Watching, remember: () => void): IncomingMessage {
+  if (!push || answer.statusCode !== 200) return answer
+  answer.on('data', (chunk: Buffer) => push.report.push(chunk))
+  answer.once('end', remember)
+  return answer
+}
+
+const plainAnswer = (watching: Watching, remember: () => void): AnswerGuard => ({
+  headerFault: () => undefined,
+  body: (answer) => watched(answer, watching, remember),
+})
+
+const searchedAnswer = (search: EchoSearch, watching: Watching, remember: () => void): AnswerGuard => ({
+  headerFault: (answer) => {
+    const encoding = answer.headers['content-encoding'] ?? 'identity'
+    if (search.isInHeaders(answer)) return ECHOED
+    return encoding === 'identity' ? undefined : ENCODED
+  },
+  body: (answer) => {
+    const body = search.body()
+    answer.on('error', (error) => body.destroy(error))
+    return watched(answer, watching, remember).pipe(body)
+  },
+})

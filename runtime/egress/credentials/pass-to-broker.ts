@@ -1,0 +1,34 @@
+import { connect, type Socket } from 'node:net'
+import type { Target } from '../authority.ts'
+
+export interface PassedOn {
+  readonly target: Target
+  /** What the client sent after its request. */
+  readonly head: Buffer
+  readonly brokerPath: string
+}
+
+/** Repeats the request of a client to the process that inserts credentials, and connects the two. */
+export function passToBroker(
+  client: Socket,
+  { target, head, brokerPath }: PassedOn,
+  onGone: () => void,
+): void {
+  const broker = connect({ path: brokerPath })
+  let isConnected = false
+  broker.on('error', () => {
+    if (isConnected) client.destroy()
+    else onGone()
+  })
+  broker.once('connect', () => {
+    isConnected = true
+    const { host, port } = target
+    const authority = `${host.name}:${port}`
+    broker.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`)
+    broker.write(head)
+    client.pipe(broker)
+    broker.pipe(client)
+  })
+  client.once('close', () => broker.destroy())
+  broker.once('close', () => isConnected && client.destroySoon())
+}

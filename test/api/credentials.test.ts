@@ -1,0 +1,122 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { loadCredentials } from '../../runtime/api/credentials/credentials.ts'
+import { placeholderOf, shapeOf } from '../../runtime/api/credentials/placeholder.ts'
+
+const KEY = new Uint8Array(32).fill(7)
+const VALUE = 'ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'
+const wanted = { runId: 'run_1', caller: 'commands', credential: 'git' }
+
+it.for([VALUE, `github_pat_${'a'.repeat(82)}`, 'glpat-aaaaaaaaaaaaaaaaaaaa', 'a'.repeat(300)])(
+  'gives a run a placeholder of the same shape for %s',
+  (value) => {
+    const placeholder = placeholderOf(KEY, wanted, shapeOf(value))
+
+    expect(placeholder).toHaveLength(value.length)
+    expect(placeholder.startsWith(shapeOf(value).prefix)).toBe(true)
+    expect(placeholder).not.toBe(value)
+  },
+)
+
+it('gives the same placeholder in a later sandbox of the run, and another one to every other run', () => {
+  const of = (changes: Partial<typeof wanted>, key = KEY) =>
+    placeholderOf(key, { ...wanted, ...changes }, shapeOf(VALUE))
+
+  expect(of({})).toBe(of({}))
+  const others = [
+    of({ runId: 'run_2' }),
+    of({ caller: 'agent-host' }),
+    of({ credential: 'other' }),
+    of({}, new Uint8Array(32)),
+  ]
+  expect(new Set([of({}), ...others]).size).toBe(5)
+})
+
+function aFile(entry: string, value = VALUE, mode = 0o600) {
+  const folder = mkdtempSync(join(tmpdir(), 'aw-credentials-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  writeFileSync(join(folder, 'token'), value)
+  chmodSync(join(folder, 'token'), mode)
+  const file = join(folder, 'credentials.yaml')
+  writeFileSync(file, `apiVersion: agentweaver.io/v1\nkind: Credentials\ncredentials: [${entry}]\n`)
+  return { file, folder }
+}
+
+it('reads a value again at each use', async () => {
+  const { file, folder } = aFile('{ id: git, file: token, variable: GIT_TOKEN }', `${VALUE}\n`)
+  const credentials = await loadCredentials(file)
+  writeFileSync(join(folder, 'token'), VALUE.replaceAll('a', 'b'))
+
+  expect(await credentials.read('git')).toBe(VALUE.replaceAll('a', 'b'))
+  expect(credentials.variableOf('git')).toBe('GIT_TOKEN')
+  expect(credentials.files).toEqual([join(folder, 'token')])
+  await expect(credentials.read('other')).rejects.toThrow('no such credential')
+})
+
+it.for([
+  ['a file that others can read', '{ id: git, file: token }', VALUE, 0o644, 'chmod 600'],
+  ['a short value', '{ id: git, file: token }', 'short', 0o600, '16 to 4096'],
+  ['two values', '{ id: git, file: token }', `${VALUE}\n${VALUE}`, 0o600, 'one value'],
+  ['a missing file', '{ id: git, file: absent }', VALUE, 0o600, 'cannot be used'],
+  ['no source', '{ id: git }', VALUE, 0o600, 'either a file or a githubApp'],
+  ['an id twice', '{ id: git, file: token }, { id: git, file: token }', VALUE, 0o600, 'an id twice'],
+] as const)('does not start with %s', async ([_name, entry, value, mode, reason]) => {
+  const loading = loadCredentials(aFile(entry, value, mode).file)
+
+  await expect(loading).rejects.toThrow(reason)
+  await expect(loading).rejects.not.toThrow(VALUE)
+})
+
+const policyWith = (entry: string) =>
+  loadEgressPolicy(
+    `apiVersion: agentweaver.io/v1\nkind: EgressPolicy\nname: test\nclasses:\n  agent: [${entry}]\n  command: []\n`,
+  ).classes.agent
+
+it('lists the requests of the repositories of a git server', () => {
+  const entry = (mode: string) =>
+    `{ preset: git, host: git.acme.dev, mode: ${mode}, repositories: [a/b], credential: git, why: a repository of the test }`
+
+  expect(policyWith(entry('full'))).toMatchObject([
+    {
+      host: 'git.acme.dev',
+      credential: 'git',
+      requests: [
+        { methods: ['GET'], paths: ['/a/b/info/refs', '/a/b.git/info/refs'] },
+        {
+          methods: ['POST'],
+          paths: [
+            ...['/a/b/git-upload-pack', '/a/b.git/git-upload-pack'],
+            ...['/a/b/git-receive-pack', '/a/b.git/git-receive-pack'],
+          ],
+        },
+      ],
+    },
+  ])
+  expect(JSON.stringify(policyWith(entry('read-only')))).not.toContain('receive-pack')
+})
+
+it('lists no path of GitHub that leads out of the repository or changes its protection', () => {
+  const [, api] = policyWith(
+    '{ preset: github, mode: full, repositories: [octo/app], credential: git, why: a repository of the test }',
+  )
+  const paths = api?.requests?.flatMap((one) => one.paths) ?? []
+
+  expect(api?.host).toBe('api.github.com')
+  expect(paths.every((path) => path === '/repos/octo/app' || path.startsWith('/repos/octo/app/'))).toBe(true)
+  expect(
+    paths.filter((path) => /\*\*|\/(?:git|contents|keys|hooks|secrets|actions|collaborators)/.test(path)),
+  ).toEqual([])
+})
+
+it.for([
+  ['no paths', 'mode: full', 'needs "paths" or "requests"'],
+  ['HTTP without TLS', 'mode: full, paths: [/a], http: allow', 'cannot be combined with "http"'],
+  ['TLS that is passed on', 'mode: full, paths: [/a], splice: allow', 'cannot be combined with "splice"'],
+] as const)('refuses an entry with a credential and %s', ([_name, fields, reason]) => {
+  const entry = `{ host: api.acme.dev, ports: [443], ${fields}, credential: git, why: a host of the test }`
+
+  expect(() => policyWith(entry)).toThrow(reason)
+})

@@ -1,0 +1,123 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer, type Server } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import type { TestAuthority } from './test-authority.ts'
+
+/** Git's own server over TLS. It accepts one token as the password of any user, for reading too. */
+export class GitServer {
+  readonly requests: { method: string; url: string; isAuthorized: boolean }[] = []
+  readonly #folder: string
+  readonly #token: string
+  readonly #host: string
+  readonly #server: Server
+  /** Answers a request instead of git. */
+  intercept: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined
+
+  constructor(folder: string, options: { authority: TestAuthority; host: string; token: string }) {
+    this.#folder = folder
+    this.#token = options.token
+    this.#host = options.host
+    this.#server = createServer(options.authority.serverFor(options.host), (request, response) =>
+      this.#serve(request, response),
+    )
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port
+  }
+
+  get url(): string {
+    return `https://${this.#host}:${this.port}`
+  }
+
+  async open(...repositories: string[]): Promise<void> {
+    for (const repository of repositories) this.#create(repository)
+    this.#server.listen(0, '127.0.0.1')
+    await once(this.#server, 'listening')
+  }
+
+  close(): void {
+    this.#server.close()
+    this.#server.closeAllConnections()
+  }
+
+  /** All refs of a repository. */
+  refs(repository: string): string[] {
+    const bare = join(this.#folder, `${repository}.git`)
+    const text = execFileSync('git', ['for-each-ref', '--format=%(refname)'], { cwd: bare, encoding: 'utf8' })
+    return text.split('\n').filter((line) => line !== '')
+  }
+
+  #create(repository: string): void {
+    const source = join(this.#folder, `source-${repository.replaceAll('/', '-')}`)
+    const bare = join(this.#folder, `${repository}.git`)
+    mkdirSync(source, { recursive: true })
+    writeFileSync(join(source, 'README'), `from ${repository}\n`)
+    const git = (...args: string[]) =>
+      execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@b.example', ...args], {
+        cwd: source,
+        stdio: 'ignore',
+      })
+    git('init', '-q', '-b', 'main')
+    git('add', '-A')
+    git('commit', '-q', '-m', 'first')
+    git('clone', '-q', '--bare', '.', bare)
+    execFileSync('git', ['config', 'http.receivepack', 'true'], { cwd: bare })
+    execFileSync('git', ['config', 'receive.advertisePushOptions', 'true'], { cwd: bare })
+  }
+
+  #serve(request: IncomingMessage, response: ServerResponse): void {
+    const { method = '', url = '', headers } = request
+    const [, basic = ''] = (headers.authorization ?? '').split(' ')
+    const isAuthorized = Buffer.from(basic, 'base64').toString().split(':')[1] === this.#token
+    this.requests.push({ method, url, isAuthorized })
+    if (this.intercept?.(request, response)) return
+    if (!isAuthorized) {
+      request.resume()
+      response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end()
+      return
+    }
+    const { pathname, search } = new URL(url, 'http://server')
+    const backend = spawn('git', ['http-backend'], {
+      env: {
+        PATH: '/usr/bin:/bin',
+        GIT_PROJECT_ROOT: this.#folder,
+        GIT_HTTP_EXPORT_ALL: '1',
+        REQUEST_METHOD: method,
+        PATH_INFO: pathname,
+        QUERY_STRING: search.slice(1),
+        CONTENT_TYPE: headers['content-type'] ?? '',
+        HTTP_CONTENT_ENCODING: headers['content-encoding'] ?? '',
+        GIT_PROTOCOL: String(headers['git-protocol'] ?? ''),
+        REMOTE_USER: 'user',
+        REMOTE_ADDR: '127.0.0.1',
+        GIT_CONFIG_NOSYSTEM: '1',
+        HOME: this.#folder,
+      },
+      stdio: ['pipe', 'pipe', 'ignore'],
+    })
+    backend.stdin.on('error', () => undefined)
+    request.pipe(backend.stdin)
+    let head = ''
+    const readHead = (chunk: Buffer) => {
+      head += chunk.toString('latin1')
+      const end = head.indexOf('\r\n\r\n')
+      if (end < 0) return
+      backend.stdout.off('data', readHead)
+      const fields = head
+        .slice(0, end)
+        .split('\r\n')
+        .map((line) => line.split(': ') as [string, string])
+      const status = Number.parseInt(fields.find(([name]) => name === 'Status')?.[1] ?? '200', 10)
+      response.writeHead(status, Object.fromEntries(fields.filter(([name]) => name !== 'Status')))
+      response.write(Buffer.from(head.slice(end + 4), 'latin1'))
+      backend.stdout.pipe(response)
+    }
+    backend.stdout.on('data', readHead)
+    backend.on('exit', () => head.includes('\r\n\r\n') || response.writeHead(500).end())
+  }
+}
