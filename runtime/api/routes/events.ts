@@ -70,6 +70,7 @@ export const eventRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servi
     operationId: 'getRunEgress',
     summary: 'Read what the egress proxy refused to a run, grouped, and the hosts that the run reached',
     params: RunParams,
+    querystring: z.strictObject({}),
     response: { 200: RunEgress, ...problems(404) },
   }
   app.get('/:id/egress', { schema: egressSchema }, async (request) =>

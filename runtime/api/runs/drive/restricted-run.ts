@@ -30,6 +30,8 @@ export class RestrictedRun {
   #serving: Serving | undefined
   /** Whether the commands of the sandbox are stopped. Undefined if an earlier driver may have stopped them. */
   #isStopped: boolean | undefined
+  /** Whether calls or turns may wait for the end of `frozen`. */
+  #mayWait = true
   #told: readonly RestrictionRow[] = []
   #work: Promise<void> = Promise.resolve()
 
@@ -50,7 +52,10 @@ export class RestrictedRun {
   /** The sandbox serves. `isNew`: no other driver had it. */
   serve(serving: Serving, isNew: boolean): void {
     this.#serving = serving
-    if (isNew) this.#isStopped = false
+    if (isNew) {
+      this.#isStopped = false
+      this.#mayWait = false
+    }
     this.#follow()
   }
 
@@ -62,6 +67,7 @@ export class RestrictedRun {
     const { deps, run, log, signal } = this.#parts
     // Of this moment: a change that is lifted at once is told too.
     const effect = deps.restrictions.of(run)
+    if (effect.isFrozen) this.#mayWait = true
     this.#work = this.#work
       .then(() => this.#apply(effect))
       .catch((error: unknown) => {
@@ -74,7 +80,8 @@ export class RestrictedRun {
     if (!serving || this.#parts.signal.aborted) return
     await this.#freeze(serving)
     await this.#tell(effect)
-    if (this.isFrozen) return
+    if (this.isFrozen || !this.#mayWait) return
+    this.#mayWait = false
     await serving.relay.post([])
     this.#parts.onThawed()
   }
