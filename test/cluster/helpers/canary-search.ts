@@ -14,6 +14,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { promisify } from 'node:util'
 import pg from 'pg'
+import { errnoOf } from '../../../runtime/kit/errors.ts'
 
 const execFileAsync = promisify(execFile)
 const MAX_OUTPUT = 256 * 1024 * 1024
@@ -146,12 +147,16 @@ export function tracesOf({ pid }: PodProcess): Map<string, Buffer> {
   return traces
 }
 
-/** All that a process has in its memory and could write. */
+/** All that a process has in its memory and could write. Empty if it has ended. */
 export async function memoryOf({ pid }: PodProcess): Promise<Buffer> {
   const parts: Buffer[] = []
-  const memory = await open(`/proc/${pid}/mem`, 'r')
+  const memory = await open(`/proc/${pid}/mem`, 'r').catch((error: unknown) => {
+    if (errnoOf(error) !== 'ENOENT') throw error
+    return undefined
+  })
+  if (!memory) return Buffer.alloc(0)
   try {
-    for (const line of readFileSync(`/proc/${pid}/maps`, 'utf8').split('\n')) {
+    for (const line of readIfThere(`/proc/${pid}/maps`).toString().split('\n')) {
       const [, from = '', to = ''] = /^([0-9a-f]+)-([0-9a-f]+) rw/.exec(line) ?? []
       if (from === '') continue
       parts.push(await readRange(memory, Number.parseInt(from, 16), Number.parseInt(to, 16)))
