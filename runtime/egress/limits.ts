@@ -8,6 +8,8 @@ export const EGRESS_LIMITS = {
   helloBytes: 16_384,
   /** From the connection to the end of a request's header. */
   headerMs: 10_000,
+  /** From a valid token until the control stream has listed its sandbox. */
+  listedMs: 3_000,
   /** From the response to CONNECT until the ClientHello was checked. */
   handshakeMs: 10_000,
   /** Between two requests of a connection whose requests the proxy reads. Clients keep theirs for up to a minute. */

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { EgressCaller, EgressGeneration, EgressReport, EgressState } from '../../contracts/egress.ts'
+import { unlessAborted } from '../kit/deadline.ts'
 import { messageOf } from '../kit/errors.ts'
 import { Connections } from './connections.ts'
 import { CredentialGate } from './credentials/gate.ts'
@@ -68,6 +69,7 @@ export class EgressProxy {
   readonly #served = new Map<string, Served>()
   readonly #leaves: LeafCache
   readonly #meter: NodeJS.Timeout
+  #nextState = Promise.withResolvers<void>()
 
   constructor(options: EgressProxyOptions) {
     this.#options = options
@@ -92,15 +94,26 @@ export class EgressProxy {
     }
     const added = [...listed].filter(([key]) => !this.#served.has(key))
     await Promise.all(added.map(([key, generation]) => this.#open(key, generation)))
+    this.#nextState.resolve()
+    this.#nextState = Promise.withResolvers()
     this.#options.report({ type: 'applied', revision: state.revision })
+  }
+
+  /**
+   * Waits until the state lists the sandbox of a caller, for at most `ms`. A caller with a valid token may connect before
+   * the message that lists its sandbox arrives, because each replica follows its own stream.
+   */
+  async untilListed(caller: IdentifiedCaller, ms: number): Promise<void> {
+    const giveUp = AbortSignal.timeout(ms)
+    while (!this.#servedTo(caller) && !giveUp.aborted)
+      await unlessAborted(this.#nextState.promise, giveUp).catch(() => undefined)
   }
 
   /** Serves a connection of a sandbox without a Unix socket. Returns the sentence of a refusal, or undefined. */
   accept(caller: IdentifiedCaller, socket: Socket, first: Buffer): string | undefined {
-    const served = this.#served.get(keyOf(caller))
-    const pod = served?.generation.pod
-    if (!served || pod?.uid !== caller.podUid) return sentenceOf(NOT_LISTED)
-    if (!pod.addresses.includes(caller.address)) {
+    const served = this.#servedTo(caller)
+    if (!served) return sentenceOf(NOT_LISTED)
+    if (!served.generation.pod?.addresses.includes(caller.address)) {
       served.connections.refuse({ ...ELSEWHERE, host: 'all hosts', port: 0 })
       return sentenceOf(ELSEWHERE)
     }
@@ -128,6 +141,11 @@ export class EgressProxy {
   close(): void {
     clearInterval(this.#meter)
     for (const [key, served] of this.#served) this.#close(key, served)
+  }
+
+  #servedTo(caller: IdentifiedCaller): Served | undefined {
+    const served = this.#served.get(keyOf(caller))
+    return served?.generation.pod?.uid === caller.podUid ? served : undefined
   }
 
   #measure(): void {

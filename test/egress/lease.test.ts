@@ -1,8 +1,10 @@
-import { expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { Lease } from '../../runtime/egress/cluster/lease.ts'
 
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => void vi.useRealTimers())
+
 it('opens connections for a minute after a message, and closes the open ones a minute later', () => {
-  vi.useFakeTimers()
   let isOver = false
   const lease = new Lease({
     onOver: () => {
@@ -22,7 +24,6 @@ it('opens connections for a minute after a message, and closes the open ones a m
 })
 
 it('stays open while messages come', () => {
-  vi.useFakeTimers()
   let isOver = false
   const lease = new Lease({
     onOver: () => {

@@ -1,7 +1,7 @@
 import { ChildProcess } from 'node:child_process'
 import { createRequire, syncBuiltinESMExports } from 'node:module'
 import { Server, Socket } from 'node:net'
-import { afterAll, vi } from 'vitest'
+import { afterAll, expect, vi } from 'vitest'
 
 /**
  * Fails a test of the project `unit` that starts a process, or that listens or connects on TCP. Such a test takes
@@ -50,8 +50,9 @@ for (const [prototype, name, what] of [
   )
 syncBuiltinESMExports()
 
-// A worker runs many files with the same modules. An import that was cut off would fail in a later file.
+// A worker runs many files with the same modules. An import that was cut off, or a replaced clock, would fail a later file.
 afterAll(async () => {
+  expect(vi.isFakeTimers(), 'a test left its fake timers').toBe(false)
   await vi.dynamicImportSettled()
   for (const [object, name, value] of originals) object[name] = value
   syncBuiltinESMExports()

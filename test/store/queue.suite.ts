@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { RunState } from '../../contracts/api.ts'
 import { HOLDER_LEASE, type Store } from '../../runtime/store/store.ts'
+import { until } from '../helpers/until.ts'
 import { givenRun } from './rows.ts'
 import { openAt, type StoreUnderTest, useStore } from './store-under-test.ts'
 
@@ -9,7 +10,14 @@ export function testQueue(engine: StoreUnderTest): void {
   describe('the queue', () => {
     const store = useStore(engine)
     const LANES = [{ lane: 'command', hasRoom: false }] as const
-    const queue = (owner: string) => givenRun(store(), { owner, kind: 'command' })
+    const clock = async () => (await store().viewQueue({ lane: 'command', underWay: { states: [] } })).nowMs
+    /** Returns in a later millisecond, because runs that are queued in the same one have no order. */
+    const queue = async (owner: string) => {
+      const id = await givenRun(store(), { owner, kind: 'command' })
+      const queuedAt = await clock()
+      await until('the clock of the store moves on', async () => (await clock()) > queuedAt)
+      return id
+    }
     const move = (id: string, ...states: RunState[]) => moveIn(store(), id, states)
     /** Waiting runs that compete for a place, of the owners of one test. */
     const headsOf = async (...owners: string[]) =>

@@ -9,7 +9,7 @@ import { headOf, tokenOf } from './request-token.ts'
 import type { VerifiedToken } from './verify-token.ts'
 
 export interface TokenListenerOptions {
-  readonly proxy: Pick<EgressProxy, 'accept'>
+  readonly proxy: Pick<EgressProxy, 'accept' | 'untilListed'>
   readonly verify: (token: string) => Promise<VerifiedToken>
   /** Why the proxy opens no connection at all. */
   readonly closedBy: () => Refusal | undefined
@@ -107,8 +107,10 @@ export class TokenListener {
       return this.#refuse(socket, 407, { why: 'bad-token', sentence: BAD_TOKEN })
     }
     const { sub: runId, generation, caller, pod } = verified.claims
+    const identified = { runId, generation, caller, podUid: pod.uid, address }
+    await proxy.untilListed(identified, limits.listedMs)
     if (socket.destroyed) return undefined
-    const refused = proxy.accept({ runId, generation, caller, podUid: pod.uid, address }, socket, first.bytes)
+    const refused = proxy.accept(identified, socket, first.bytes)
     if (refused !== undefined) this.#refuse(socket, 403, { why: 'not-listed', sentence: refused })
     return undefined
   }
