@@ -22,7 +22,7 @@ const SuggestOptions = ServiceOptions.extend({ file: ServiceOptions.shape.url })
 
 export function egressCommand(context: CliContext): Command {
   return new Command('egress')
-    .description('Explain what the egress proxy refused to a run, and suggest entries for the egress file.')
+    .description('Explain what the egress proxy refused to a run, and suggest entries for the egress file')
     .addCommand(explainCommand(context))
     .addCommand(suggestCommand(context))
 }
@@ -151,7 +151,8 @@ function notesOf({ diff, notSuggested, hasDenials }: Suggested): string[] {
   return [
     ...(hasDenials ? [] : ['The egress proxy has refused nothing to this run.']),
     ...notSuggested.map(
-      ({ denied, why }) => `Nothing is suggested for ${targetOf(denied)} (${denied.rule}): ${visible(why)}.`,
+      ({ denied, why }) =>
+        `Nothing is suggested for ${targetOf(denied)} (${denied.rule}): ${visible(why).replace(/\.$/, '')}.`,
     ),
     ...(diff === ''
       ? []

@@ -64,7 +64,7 @@ function runRenderers(look: Look): Renderers {
       row(
         look,
         ['network', 'yellow'],
-        `${visible(`${method === undefined ? '' : `${method} `}${host}:${port} refused${count > 1 ? ` ${count} times` : ''}: ${reason}.`)}  ${paint.dim(visible(remedy))}`,
+        `${visible(`${method === undefined ? '' : `${method} `}${host}:${port} refused${count > 1 ? ` ${count} times` : ''}: ${reason}.`)} ${paint.dim(visible(remedy))}`,
       ),
     'egress.credential_used': ({ credentialId, host }) =>
       row(look, 'network', `used the credential ${credentialId} for ${visible(host)}`),
