@@ -88,7 +88,7 @@ export async function startControl({ store, keys, rules }: Deployment, port = 0)
   })
   const url = await app.listen({ host: '127.0.0.1', port })
   onTestFinished(() => app.close())
-  return { url, app, hub, writer }
+  return { url, app, hub, writer, restrictions }
 }
 
 export async function startProxy({ tokenFile }: Deployment, url: string) {
