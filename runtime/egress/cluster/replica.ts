@@ -48,7 +48,8 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
   const proxy: EgressProxy = new EgressProxy({
     // Each replica limits the bytes of a run by itself, so it reports no usage.
     report: (report) => {
-      if (report.type === 'denied' || report.type === 'summary') queue.add(report)
+      if (report.type !== 'applied' && report.type !== 'usage' && report.type !== 'credential-wanted')
+        queue.add(report)
     },
     closedBy: () => lease.refusal,
     ...(resolve && { resolve }),
