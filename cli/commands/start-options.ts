@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import * as z from 'zod'
-import type { StartRunInput } from '../../contracts/api.ts'
+import type { Run, StartRunInput } from '../../contracts/api.ts'
 import { BUDGET_KINDS, Budgets } from '../../contracts/budgets.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { usageError } from '../cli-error.ts'
@@ -12,6 +12,7 @@ import { noteSettings } from '../follow/settings-notes.ts'
 import { resultLines } from '../results/result-lines.ts'
 import type { Connection } from '../service/connect.ts'
 import type { Terminal } from '../terminal/terminal.ts'
+import { isFrozen, queueReason } from '../view/queue-words.ts'
 import { type CliContext, ServiceOptions, serviceSuffix } from './command.ts'
 import { collectLimits, collectPairs, collectWords } from './pairs.ts'
 
@@ -88,14 +89,16 @@ function policyOf({
 
 type Started = {
   readonly connection: Connection
-  readonly runId: string
+  /** The run as the service has stored it. */
+  readonly started: Pick<Run, 'id' | 'restrictions'>
   readonly options: StartOptions
 }
 
 /** Prints the id of a new run, or follows the run to its end. Returns the exit status. */
-export async function afterStart(context: CliContext, started: Started): Promise<number> {
+export async function afterStart(context: CliContext, start: Started): Promise<number> {
   const { terminal } = context
-  const { connection, runId: id, options } = started
+  const { connection, started, options } = start
+  const { id } = started
   if (options.detach) {
     if (options.json) terminal.json({ id })
     else terminal.print(id)
@@ -103,10 +106,13 @@ export async function afterStart(context: CliContext, started: Started): Promise
     return EXIT.ok
   }
   terminal.note(terminal.notePaint.dim(id))
-  return follow(context, started)
+  if (isFrozen(started)) terminal.note(`The run ${queueReason(started)}.`)
+  return follow(context, start)
 }
 
-async function follow({ terminal }: CliContext, { connection, runId, options }: Started): Promise<number> {
+async function follow({ terminal }: CliContext, start: Started): Promise<number> {
+  const { connection, options } = start
+  const runId = start.started.id
   const ending = await followRun({
     terminal,
     client: connection.client,
@@ -118,16 +124,17 @@ async function follow({ terminal }: CliContext, { connection, runId, options }: 
     isEmbedded: connection.isEmbedded,
     suffix: serviceSuffix(options),
   })
-  if (ending.kind === 'done' && !options.json) await tellResults({ terminal }, { connection, runId, options })
+  if (ending.kind === 'done' && !options.json) await tellResults({ terminal }, start)
   return exitStatusOfEnding(ending)
 }
 
 /** Prints the results last, so that they are not scrolled away: the changes, and the hand-off files. */
 async function tellResults(
   { terminal }: Pick<CliContext, 'terminal'>,
-  { connection, runId, options }: Started,
+  { connection, started, options }: Started,
 ): Promise<void> {
   const { client, isEmbedded } = connection
+  const runId = started.id
   const run = await client.readRun(runId)
   if (run.workspace.kind !== 'path') return
   const diff = await client.readDiff(runId).catch(noResults)

@@ -1,5 +1,5 @@
 import type { RunEventType } from '../../contracts/events.ts'
-import { queueWords } from '../view/queue-words.ts'
+import { queueReason, queueWords } from '../view/queue-words.ts'
 import type { FollowOptions } from './follow-options.ts'
 
 const EVERY_MS = 2_000
@@ -25,8 +25,9 @@ export function createQueueProgress({
     timer = undefined
   }
   const show = async () => {
-    const { queue } = await client.readRun(runId)
-    if (queue && timer) terminal.progress.update(`in the queue: ${queueWords(queue, Date.now())}`)
+    const run = await client.readRun(runId)
+    if (run.queue && timer)
+      terminal.progress.update(`in the queue: ${queueWords(run.queue, Date.now())}; ${queueReason(run)}`)
   }
   return {
     follow(type: RunEventType): void {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { FAKE_KEY, type FakeService, RUN_ID, startFakeService } from './fake-service.ts'
+import { done } from './events.ts'
+import { aRun, FAKE_KEY, type FakeService, RUN_ID, startFakeService } from './fake-service.ts'
 import { runCli } from './run-cli.ts'
 
 const loginTo = ({ url }: FakeService) => ({ AGENTWEAVER_URL: url, AGENTWEAVER_API_KEY: FAKE_KEY })
@@ -32,6 +33,23 @@ describe('"agentweaver restrict"', () => {
       path: '/api/restrictions',
       body: { scope: { kind: 'all' }, level: 'frozen', reason: 'incident 42' },
     })
+  })
+
+  test('is named as the reason why a new run waits', async () => {
+    await using service = await startFakeService()
+    service.answer = ({ method, path }) =>
+      method === 'POST' && path === '/api/runs'
+        ? { status: 202, body: { ...aRun({ state: 'queued' }), restrictions: [SET] } }
+        : undefined
+    service.publish(done('succeeded'))
+
+    const { stderr } = await runCli(['run', 'fix it', '--empty-workspace', '--agent', 'openai'], {
+      env: loginTo(service),
+    })
+
+    expect(stderr).toContain(
+      'waits until the restriction is lifted (frozen by root for all runs: incident 42)',
+    )
   })
 
   test('lists the restrictions in force', async () => {
