@@ -39,10 +39,10 @@ async function fork(context: CliContext, { runId, task }: Forked, options: Start
   })
   terminal.progress.waitFor('starting the run')
   const request = { ...toStart(task, options), ...(folder && { workspace: folder }) }
-  const started = await inFolder(connection.client.forkRun(runId, request), {
+  const { id } = await inFolder(connection.client.forkRun(runId, request), {
     connection,
     path: folder?.path,
     otherwise: 'Leave --workspace out, or upload the files through its API: docs/api.md.',
   })
-  return await afterStart(context, { connection, started, options })
+  return await afterStart(context, { connection, runId: id, options })
 }

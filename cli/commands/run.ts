@@ -74,12 +74,12 @@ async function run(context: CliContext, task: string, options: RunOptions): Prom
     workspace: request.workspace.kind === 'path' ? request.workspace.path : undefined,
   })
   terminal.progress.waitFor('starting the run')
-  const started = await inFolder(connection.client.startRun(request), {
+  const { id } = await inFolder(connection.client.startRun(request), {
     connection,
     path: request.workspace.kind === 'path' ? request.workspace.path : undefined,
     otherwise: 'Begin with --empty-workspace, or upload the files through its API: docs/api.md.',
   })
-  return await afterStart(context, { connection, started, options })
+  return await afterStart(context, { connection, runId: id, options })
 }
 
 async function toRequest(

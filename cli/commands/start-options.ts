@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import * as z from 'zod'
-import type { Run, StartRunInput } from '../../contracts/api.ts'
+import type { StartRunInput } from '../../contracts/api.ts'
 import { BUDGET_KINDS, Budgets } from '../../contracts/budgets.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { usageError } from '../cli-error.ts'
@@ -12,7 +12,6 @@ import { noteSettings } from '../follow/settings-notes.ts'
 import { resultLines } from '../results/result-lines.ts'
 import type { Connection } from '../service/connect.ts'
 import type { Terminal } from '../terminal/terminal.ts'
-import { isFrozen, queueReason } from '../view/queue-words.ts'
 import { type CliContext, ServiceOptions, serviceSuffix } from './command.ts'
 import { collectLimits, collectPairs, collectWords } from './pairs.ts'
 
@@ -89,16 +88,14 @@ function policyOf({
 
 type Started = {
   readonly connection: Connection
-  /** The run as the service has stored it. */
-  readonly started: Pick<Run, 'id' | 'restrictions'>
+  readonly runId: string
   readonly options: StartOptions
 }
 
 /** Prints the id of a new run, or follows the run to its end. Returns the exit status. */
-export async function afterStart(context: CliContext, start: Started): Promise<number> {
+export async function afterStart(context: CliContext, started: Started): Promise<number> {
   const { terminal } = context
-  const { connection, started, options } = start
-  const { id } = started
+  const { connection, runId: id, options } = started
   if (options.detach) {
     if (options.json) terminal.json({ id })
     else terminal.print(id)
@@ -106,13 +103,10 @@ export async function afterStart(context: CliContext, start: Started): Promise<n
     return EXIT.ok
   }
   terminal.note(terminal.notePaint.dim(id))
-  if (isFrozen(started)) terminal.note(`The run ${queueReason(started)}.`)
-  return follow(context, start)
+  return follow(context, started)
 }
 
-async function follow({ terminal }: CliContext, start: Started): Promise<number> {
-  const { connection, options } = start
-  const runId = start.started.id
+async function follow({ terminal }: CliContext, { connection, runId, options }: Started): Promise<number> {
   const ending = await followRun({
     terminal,
     client: connection.client,
@@ -124,17 +118,16 @@ async function follow({ terminal }: CliContext, start: Started): Promise<number>
     isEmbedded: connection.isEmbedded,
     suffix: serviceSuffix(options),
   })
-  if (ending.kind === 'done' && !options.json) await tellResults({ terminal }, start)
+  if (ending.kind === 'done' && !options.json) await tellResults({ terminal }, { connection, runId, options })
   return exitStatusOfEnding(ending)
 }
 
 /** Prints the results last, so that they are not scrolled away: the changes, and the hand-off files. */
 async function tellResults(
   { terminal }: Pick<CliContext, 'terminal'>,
-  { connection, started, options }: Started,
+  { connection, runId, options }: Started,
 ): Promise<void> {
   const { client, isEmbedded } = connection
-  const runId = started.id
   const run = await client.readRun(runId)
   if (run.workspace.kind !== 'path') return
   const diff = await client.readDiff(runId).catch(noResults)

@@ -9,14 +9,12 @@ export function queueWords({ position, estimatedStart }: NonNullable<Run['queue'
   return `${place}, starts in about ${roughly(Math.max(Date.parse(estimatedStart) - now, 0))}`
 }
 
-const freezeOf = ({ restrictions = [] }: Pick<Run, 'restrictions'>) =>
-  restrictions.find(({ level }) => level === 'frozen')
-
-export const isFrozen = (run: Pick<Run, 'restrictions'>): boolean => freezeOf(run) !== undefined
+export const isFrozen = ({ restrictions = [] }: Pick<Run, 'restrictions'>): boolean =>
+  restrictions.some(({ level }) => level === 'frozen')
 
 /** Why a queued run waits. */
-export function queueReason(run: Pick<Run, 'restrictions'>): string {
-  const frozen = freezeOf(run)
+export function queueReason({ restrictions = [] }: Pick<Run, 'restrictions'>): string {
+  const frozen = restrictions.find(({ level }) => level === 'frozen')
   if (!frozen) return 'waits for a free place'
   return `waits until the restriction is lifted (${restrictionWords({ ...frozen, scope: frozen.scope.kind })})`
 }
