@@ -6,7 +6,7 @@ import type { EgressCaller, EgressDestination, EgressRule } from '../../contract
 import { parseAuthority, type Target } from './authority.ts'
 import type { Connections, OpenConnection } from './connections.ts'
 import { type CredentialGate, NO_CREDENTIALS } from './credentials/gate.ts'
-import { passToBroker } from './credentials/pass-to-broker.ts'
+import { type CallerProof, passToBroker } from './credentials/pass-to-broker.ts'
 import type { Question } from './decide.ts'
 import { type Dialler, dial } from './dial.ts'
 import { answer, PRIVATE_REMEDY, type Refusal, statusOf } from './refusals.ts'
@@ -30,6 +30,8 @@ export interface EndpointOptions extends Dialler {
   readonly roots?: readonly string[] | undefined
   /** Inserts credentials. Without it, connections for destinations with one go to the process that has it. */
   readonly gate?: CredentialGate | undefined
+  /** Socket of this process, if all sandboxes share one. @default the one that the generation names */
+  readonly brokerPath?: string | undefined
 }
 
 /** Serves one caller. It speaks HTTP as proxies do. */
@@ -38,6 +40,8 @@ export class Endpoint {
   readonly #server: Server
   readonly #requests: Requests
   readonly #sockets = new Set<Socket>()
+  readonly #proofs = new WeakMap<Socket, CallerProof>()
+  #passedOn = 0
 
   constructor(options: EndpointOptions) {
     const { limits } = options
@@ -76,12 +80,18 @@ export class Endpoint {
     chmodSync(socketPath, 0o600)
   }
 
-  /** Serves a connection from its first byte. The caller was identified by other means than its socket. */
-  accept(socket: Socket, first: Buffer): void {
+  /** Open connections that the process with credentials serves. */
+  get passedOn(): number {
+    return this.#passedOn
+  }
+
+  /** Serves a connection from its first byte. The caller was identified by a token. */
+  accept(socket: Socket, first: Buffer, proof: CallerProof): void {
     if (this.#sockets.size >= this.#options.limits.connectionsPerRun) {
       answer(socket, 429, this.#options.connections.refuse({ ...this.#tooMany(), host: 'unknown', port: 0 }))
       return
     }
+    this.#proofs.set(socket, proof)
     socket.unshift(first)
     this.#server.emit('connection', socket)
     socket.resume()
@@ -133,10 +143,18 @@ export class Endpoint {
 
   /** The other process judges the connection again. This one holds no credential. */
   #passOn(asked: Question, client: Socket, head: Buffer): void {
-    const brokerPath = this.#options.connections.generation?.brokerPath
+    const { brokerPath = this.#options.connections.generation?.brokerPath } = this.#options
     const refuse = (refusal: Refusal) => this.#refuse(client, asked, refusal)
-    if (brokerPath === undefined) refuse(NO_CREDENTIALS.refusal)
-    else passToBroker(client, { target: asked, head, brokerPath }, () => refuse(BROKER_GONE))
+    if (brokerPath === undefined) {
+      refuse(NO_CREDENTIALS.refusal)
+      return
+    }
+    this.#passedOn += 1
+    client.once('close', () => {
+      this.#passedOn -= 1
+    })
+    const passed = { target: asked, head, brokerPath, proof: this.#proofs.get(client) }
+    passToBroker(client, passed, () => refuse(BROKER_GONE))
   }
 
   /** Connects the client with its destination, and passes TLS on unread. */
