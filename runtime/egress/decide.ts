@@ -104,14 +104,17 @@ const CHECKS: readonly Check[] = [
   restrictionCheck,
 ]
 
-/** A tunnel that is passed on unread, and a websocket, can carry anything. */
+/**
+ * A tunnel that is passed on unread, and a websocket, can carry anything. The requests to a destination with a credential
+ * are read by the process that inserts it.
+ */
 function restrictionCheck(
-  { authority }: EgressDestination,
+  { authority, credential }: EgressDestination,
   { restriction }: EgressGeneration,
   { caller, protocol, request }: Question,
 ) {
   if (restriction !== 'read-only' || caller !== 'commands') return undefined
-  const isUnread = protocol === 'tls' || (protocol === 'connect' && !authority)
+  const isUnread = protocol === 'tls' || (protocol === 'connect' && !authority && !credential)
   if (isUnread)
     return refuse(
       'restricted',

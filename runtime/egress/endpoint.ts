@@ -41,7 +41,6 @@ export class Endpoint {
   readonly #requests: Requests
   readonly #sockets = new Set<Socket>()
   readonly #proofs = new WeakMap<Socket, CallerProof>()
-  #passedOn = 0
 
   constructor(options: EndpointOptions) {
     const { limits } = options
@@ -78,11 +77,6 @@ export class Endpoint {
     await promise
     // Commands of a sandbox run as the user of the service.
     chmodSync(socketPath, 0o600)
-  }
-
-  /** Open connections that the process with credentials serves. */
-  get passedOn(): number {
-    return this.#passedOn
   }
 
   /** Serves a connection from its first byte. The caller was identified by a token. */
@@ -141,20 +135,19 @@ export class Endpoint {
     else await this.#serveRead(connection, { authority: destination.authority, host: destination.host, head })
   }
 
-  /** The other process judges the connection again. This one holds no credential. */
+  /** The other process judges the connection again. This one holds no credential, and counts the bytes of the run. */
   #passOn(asked: Question, client: Socket, head: Buffer): void {
-    const { brokerPath = this.#options.connections.generation?.brokerPath } = this.#options
+    const { connections } = this.#options
+    const brokerPath = this.#options.brokerPath ?? connections.generation?.brokerPath
     const refuse = (refusal: Refusal) => this.#refuse(client, asked, refusal)
     if (brokerPath === undefined) {
       refuse(NO_CREDENTIALS.refusal)
       return
     }
-    this.#passedOn += 1
-    client.once('close', () => {
-      this.#passedOn -= 1
-    })
+    const connection = connections.begin({ ...asked, protocol: 'https' }, client, true)
+    client.once('close', () => connections.end(connection))
     const passed = { target: asked, head, brokerPath, proof: this.#proofs.get(client) }
-    passToBroker(client, passed, () => refuse(BROKER_GONE))
+    connection.upstream = passToBroker(client, passed, () => refuse(BROKER_GONE))
   }
 
   /** Connects the client with its destination, and passes TLS on unread. */

@@ -131,9 +131,8 @@ export class EgressProxy {
   /** The open connections of all sandboxes. */
   get count(): number {
     let count = 0
-    this.#forEach(({ connections, endpoints }) => {
+    this.#forEach(({ connections }) => {
       count += connections.count
-      for (const { passedOn } of endpoints.values()) count += passedOn
     })
     return count
   }

@@ -19,12 +19,12 @@ export interface CallerProof {
 /** Header with the address of the client, between the two processes of the proxy. */
 export const CLIENT_HEADER = 'Agentweaver-Client'
 
-/** Repeats the request of a client to the process that inserts credentials, and connects the two. */
+/** Repeats the request of a client to the process that inserts credentials, and connects the two. Returns the connection to it. */
 export function passToBroker(
   client: Socket,
   { target, head, brokerPath, proof }: PassedOn,
   onGone: () => void,
-): void {
+): Socket {
   const broker = connect({ path: brokerPath })
   let isConnected = false
   broker.on('error', () => {
@@ -42,6 +42,7 @@ export function passToBroker(
   })
   client.once('close', () => broker.destroy())
   broker.once('close', () => isConnected && client.destroySoon())
+  return broker
 }
 
 const linesOf = (proof: CallerProof | undefined): string =>
