@@ -1,8 +1,21 @@
+import { execFile } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
-import { describe, expect, it } from 'vitest'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import type { EgressDestination } from '../../contracts/egress.ts'
 import { EGRESS_CONTROL_ROUTES } from '../../contracts/routes.ts'
+import { allowlist } from '../../policies/agent/egress/allowlist.ts'
+import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
+import { silentLog } from '../../runtime/kit/log.ts'
+import { EgressRelay } from '../../runtime/runner/pod/egress-relay.ts'
+import { PodNetwork } from '../../runtime/runner/pod/pod-network.ts'
+import { filesWith } from '../cluster/helpers/canary-search.ts'
+import { GitServer } from '../fakes/git-server.ts'
 import { until } from '../helpers/until.ts'
 import {
   ask,
@@ -139,6 +152,80 @@ describe('a command of a pod', () => {
     expect(await get()).toMatch(/^HTTP\/1\.1 50[23] .*credential/s)
   })
 })
+
+describe('git in a pod', () => {
+  it('clones and pushes a private repository to a branch of its run, and to no other one', async () => {
+    const { all, git, server } = await gitRig()
+
+    await git(['clone', '-q', `${server.url}/team/app.git`, 'app'])
+    const commit = [
+      '-c',
+      'user.name=a',
+      '-c',
+      'user.email=none',
+      'commit',
+      '-q',
+      '--allow-empty',
+      '-m',
+      'work',
+    ]
+    const pushed: string[] = []
+    for (const ref of [
+      'refs/heads/agentweaver/RUN/fix',
+      'refs/heads/agentweaver/RUN/fix',
+      'refs/heads/main',
+    ]) {
+      await git(commit, 'app')
+      pushed.push(
+        await git(['push', '-q', 'origin', `HEAD:${ref}`], 'app').catch(({ stderr }) => String(stderr)),
+      )
+    }
+
+    expect(pushed).toEqual(['', '', expect.stringContaining('this run may push only to branches below')])
+    expect(server.refs('team/app')).toEqual([`refs/heads/agentweaver/${all.runId}/fix`, 'refs/heads/main'])
+    expect(server.requests.filter(({ isAuthorized }) => !isAuthorized)).toEqual([])
+    expect(await filesWith([all.home], CANARY)).toEqual([])
+    // The control.
+    expect(await filesWith([all.home], all.placeholder)).toEqual([join(all.home, 'control')])
+  })
+})
+
+/** A git server, and git with the variables of a command in a pod. */
+async function gitRig() {
+  const folder = mkdtempSync(join(tmpdir(), 'aw-cluster-git-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const home = join(folder, 'home')
+  for (const name of ['home', 'repositories']) mkdirSync(join(folder, name))
+  const server = new GitServer(join(folder, 'repositories'), { authority, host: HOST, token: CANARY })
+  await server.open('team/app')
+  onTestFinished(() => server.close())
+  const text = `{ preset: git, host: ${HOST}, ports: [${server.port}], mode: full, repositories: [team/app], credential: token, addresses: [127.0.0.1], why: the repository of the test }`
+  const policy = loadEgressPolicy(
+    `apiVersion: agentweaver.io/v1\nkind: EgressPolicy\nname: test\nclasses:\n  agent: []\n  command: [${text}]\n`,
+  )
+  const [entry] = allowlist(resolveEgress(policy, {}), 'command', 'proxy')
+  if (!entry) throw new Error('the list has one entry')
+  const all = await rig(undefined, entry)
+  const { runId, token } = await givenRun(all)
+  const relay = new EgressRelay({ address: `127.0.0.1:${all.replica.port}`, log: silentLog, port: 0 })
+  const port = await relay.listen()
+  onTestFinished(() => relay.close())
+  const network = new PodNetwork(relay, home)
+  const { environment, placeholders } = all.credentials.forRun(runId, [entry])
+  network.use({ commandsToken: token, caBundle: all.control.trust.bundle, environment })
+  const proxy = `http://127.0.0.1:${port}`
+  const variables = { ...network.environment({}), HTTPS_PROXY: proxy, https_proxy: proxy }
+  const placeholder = placeholders[0]?.value ?? ''
+  writeFileSync(join(home, 'control'), placeholder)
+  const git = async (args: string[], cwd = '') => {
+    const own = { PATH: process.env['PATH'], HOME: home, GIT_CONFIG_NOSYSTEM: '1', GIT_TERMINAL_PROMPT: '0' }
+    const asked = args.map((arg) => arg.replaceAll('RUN', runId))
+    const options = { cwd: join(home, cwd), env: { ...own, ...variables } }
+    const { stdout, stderr } = await promisify(execFile)('git', asked, options)
+    return stdout + stderr
+  }
+  return { all: { ...all, runId, home, placeholder }, git, server }
+}
 
 describe('the process that inserts credentials', () => {
   it('serves only connections with the token and the address of a listed sandbox', async () => {

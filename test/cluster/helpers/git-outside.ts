@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startDaemon } from '../../../devcluster/host/daemon.ts'
+import { runCommand } from '../../../devcluster/host/run-command.ts'
 import { logPath } from '../../../devcluster/host/run-folder.ts'
 import { waitUntil } from '../../../devcluster/host/wait-until.ts'
 import { openOutside } from '../../../devcluster/service/outside-network.ts'
@@ -53,8 +54,8 @@ async function start(clusterFolder: string, folder: string): Promise<{ stop(): P
     logPath: logPath(clusterFolder, 'git-server'),
   })
   const isOpen = `require('node:net').connect(${port}, '${address}').on('connect', () => process.exit(0)).on('error', () => process.exit(1))`
-  await waitUntil({ what: 'the git server', timeoutMs: READY_MS, needs: [server], everyMs: 200 }, () => {
-    execFileSync('nsenter', [...inside.slice(1), process.execPath, '-e', isOpen])
+  await waitUntil({ what: 'the git server', timeoutMs: READY_MS, needs: [server], everyMs: 200 }, async () => {
+    await runCommand([...inside, process.execPath, '-e', isOpen])
     return true
   })
   return {
