@@ -7,12 +7,12 @@ import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { onTestFinished } from 'vitest'
 import type { EgressCaller, EgressDestination } from '../../contracts/egress.ts'
-import { SandboxSettings } from '../../contracts/policy.ts'
+import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { NO_CREDENTIALS } from '../../runtime/api/credentials/credentials.ts'
 import { placeholderOf, shapeOf } from '../../runtime/api/credentials/placeholder.ts'
 import { ControlHub } from '../../runtime/api/egress/control-hub.ts'
 import { buildControlApp } from '../../runtime/api/egress/control-listener.ts'
-import type { NetworkRules } from '../../runtime/api/egress/network-rules.ts'
+import { rulesFor } from '../../runtime/api/egress/network-rules.ts'
 import { ReportWriter } from '../../runtime/api/egress/report-writer.ts'
 import { createRunCredentials } from '../../runtime/api/egress/run-credentials.ts'
 import { signEgressToken } from '../../runtime/api/egress/sign-token.ts'
@@ -73,11 +73,7 @@ export async function deploymentRig(ports: number[], entry: Partial<EgressDestin
     ...{ host: HOST, ports, methods: 'any', phases: ['work'], caller: 'any', addresses: ['127.0.0.1'] },
     ...entry,
   }
-  const rules: NetworkRules = {
-    destinationsOf: ({ settings }) => (settings.network_enabled ? [destination] : undefined),
-    withheldFrom: () => [],
-    loosenedFor: () => [],
-  }
+  const rules = rulesFor({ agent: [destination], command: [] }, { agent: [], command: [] })
   const reads: string[] = []
   const credentials = createRunCredentials(
     {
@@ -152,8 +148,8 @@ export const brokerPathIn = (folder: string) => join(folder, 'broker')
 const POD = { uid: 'pod-1', addresses: ['127.0.0.1'] }
 
 /** A run whose sandbox has network access. */
-export async function givenNetwork(store: Store, pod = POD) {
-  const settings = SandboxSettings.parse({ network_enabled: true })
+export async function givenNetwork(store: Store, patch: SandboxSettingsPatch = {}, pod = POD) {
+  const settings = SandboxSettings.parse({ network_enabled: true, ...patch })
   const runId = await givenRun(store, { settings, state: 'running' })
   await store.transaction((tx) => tx.changeRun(runId, { generation: 1 }))
   await store.openNetwork({ runId, generation: 1, kind: 'agent', pod })
