@@ -46,7 +46,7 @@ interface Opened {
   readonly environment?: EgressEnvironment
 }
 
-/** In the private folder of a sandbox, of which commands see only the folder of the other socket. */
+/** In the private folder of a sandbox. Commands see only the folder with the other socket. */
 const BROKER_SOCKET = 'broker'
 
 /** An authority is replaced when it is 12 hours old, and ends after 24. */
