@@ -81,7 +81,7 @@ export async function composeRunService(
     log,
   })
   const restrictions = new Restrictions({ store, log })
-  const { provider, serveControl } = await composeEgress(config, bare, {
+  const { provider, networks, serveControl } = await composeEgress(config, bare, {
     store,
     restrictions,
     keys,
@@ -107,6 +107,7 @@ export async function composeRunService(
     },
     ceiling,
     restrictions,
+    ...(networks && { networks }),
     ...redaction.ofEvents,
     ...(provider.name === 'local' && {
       folders: createRunFolders({
