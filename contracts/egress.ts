@@ -33,6 +33,9 @@ export const CredentialId = z
   .string()
   .regex(/^[a-z][a-z0-9-]{0,39}$/, 'must be of a-z, 0-9 and "-", and begin with a letter')
 
+/** The value of a credential. It must never be in a log, an event or an error. */
+export const CredentialValue = z.string().min(16).max(4096)
+
 /** What the commands of a sandbox hold instead of a credential. It has no value outside the sandbox. */
 const EgressPlaceholder = z.strictObject({ credential: CredentialId, value: z.string().min(16).max(4096) })
 
@@ -240,9 +243,6 @@ export type EgressReport = z.infer<typeof EgressReport>
 export const CredentialAnswer = z.strictObject({
   type: z.literal('credential'),
   id: z.int().nonnegative(),
-  answer: z.union([
-    z.strictObject({ value: z.string().min(16).max(4096) }),
-    z.strictObject({ fault: z.string() }),
-  ]),
+  answer: z.union([z.strictObject({ value: CredentialValue }), z.strictObject({ fault: z.string() })]),
 })
 export type CredentialAnswer = z.infer<typeof CredentialAnswer>
