@@ -114,7 +114,7 @@ export class EgressProxy {
   }
 
   /** Serves a connection of a sandbox without a Unix socket. Returns the sentence of a refusal, or undefined. */
-  accept(caller: IdentifiedCaller, socket: Socket, first: Buffer): string | undefined {
+  accept(caller: IdentifiedCaller, socket: Socket): string | undefined {
     const served = this.#servedTo(caller)
     if (!served) return sentenceOf(NOT_LISTED)
     if (!served.generation.pod?.addresses.includes(caller.address)) {
@@ -124,7 +124,7 @@ export class EgressProxy {
     const known = served.endpoints.get(caller.caller)
     const endpoint = known ?? this.#endpoint(served, { caller: caller.caller })
     served.endpoints.set(caller.caller, endpoint)
-    endpoint.accept(socket, first, { token: caller.token, address: caller.address })
+    endpoint.accept(socket, { token: caller.token, address: caller.address })
     return undefined
   }
 
