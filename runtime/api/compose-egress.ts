@@ -32,6 +32,8 @@ type Around = {
 
 export type ComposedEgress = {
   readonly provider: SandboxProvider
+  /** What sandboxes may reach. Absent without a proxy. */
+  readonly rules?: NetworkRules
   /** Serves the replicas of the proxy. Absent without a proxy in a cluster. */
   readonly serveControl?: () => ReturnType<typeof serveEgressControl>
 }
@@ -53,7 +55,7 @@ export async function composeEgress(
   if (sandboxes.kind === 'local' || port === undefined) {
     const ofRuns = createRunCredentials(credentials, keys.derive('placeholder'))
     const parts = { store, restrictions, rules, trust, credentials: ofRuns, writer, log }
-    return { provider: withEgress(provider, new LocalEgress(parts)) }
+    return { provider: withEgress(provider, new LocalEgress(parts)), rules }
   }
   const { namespaces, serviceAccounts } = names(sandboxes.slice)
   const subject = `system:serviceaccount:${namespaces.egress}:${serviceAccounts.egressProxy}`
@@ -83,6 +85,7 @@ function composeCluster(provider: SandboxProvider, parts: ClusterParts): Compose
   const control: ControlListenerOptions = { hub, writer, store, identities, subject, jwksFile, log }
   return {
     provider: withEgress(provider, egress),
+    rules,
     serveControl: () => serveEgressControl(control, address),
   }
 }

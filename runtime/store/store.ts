@@ -112,6 +112,7 @@ export type RunChange = Partial<
   Pick<
     RunRow,
     | 'generation'
+    | 'workspace'
     | 'sandbox'
     | 'failure'
     | 'outcome'

@@ -4,6 +4,7 @@ import type { ModelSettings } from '../../agents/kind.ts'
 import type { Log } from '../../kit/log.ts'
 import type { SandboxProvider } from '../../sandboxes/provider.ts'
 import type { RunTouched, Store } from '../../store/store.ts'
+import type { NetworkRules } from '../egress/network-rules.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 import type { WorkspaceBounds } from './admit/workspace-admission.ts'
 import type { RunRedactor } from './ingest/redacted-events.ts'
@@ -68,6 +69,8 @@ export type RunDeps = {
   readonly workspaces: WorkspaceBounds
   /** Folders of the user that runs work on; absent where sandboxes are elsewhere. */
   readonly folders?: RunFolders
+  /** What sandboxes may reach. Absent without an egress proxy. */
+  readonly network?: NetworkRules
   /** What no caller and no repository can widen. */
   readonly ceiling: SandboxSettings
   /** The restrictions in force. */
@@ -76,6 +79,8 @@ export type RunDeps = {
   readonly openRedactor: (settings: SandboxSettings) => RunRedactor
   /** Redacts the message of a failure, because a sandbox or a model's server may have written it. */
   readonly redactText: (text: string) => string
+  /** Hides secrets in the results of a run. */
+  readonly redactResult: (text: string, settings: SandboxSettings) => string
   readonly clock: () => Date
   readonly log: Log
   /** A command started this service for one run: it drives only runs that it started, and they end with it. */
