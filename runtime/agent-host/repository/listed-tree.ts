@@ -58,10 +58,9 @@ export class TreeListing {
     if (this.files > CLONE_LIMITS.maxFiles)
       throw new UnfitTree(`The commit has more than ${CLONE_LIMITS.maxFiles} files.`, { reason: 'too-large' })
     if (this.bytes > CLONE_LIMITS.maxBytes)
-      throw new UnfitTree(
-        'too-large',
-        `The files of the commit have more than ${CLONE_LIMITS.maxBytes} bytes.`,
-      )
+      throw new UnfitTree(`The files of the commit have more than ${CLONE_LIMITS.maxBytes} bytes.`, {
+        reason: 'too-large',
+      })
     if (mode === LINK) this.#addLink({ id, path }, Number(size))
   }
 

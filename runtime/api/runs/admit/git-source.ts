@@ -61,6 +61,6 @@ function notListed(network: NetworkRules, { repository, access, ...wish }: Missi
   const ports = port === 443 ? '' : `, ports: [${port}]`
   const entry = `{preset: git, host: ${host}${ports}, mode: read-only, repositories: [${path}], why: a run works on it}`
   return access === 'host'
-    ? `The egress list does not allow the host ${host}${port === 443 ? '' : ` at port ${port}`} to sandboxes of this class. An operator can add an entry to the egress file of the service, and restart the service: ${entry}.`
+    ? `The egress list does not allow the host ${host} at port ${port} to sandboxes of this class. An operator can add an entry to the egress file of the service, and restart the service: ${entry}.`
     : `The egress list has the host ${host}, but does not allow to clone ${path} from it. An operator can add an entry to the egress file of the service, and restart the service: ${entry}.`
 }
