@@ -318,6 +318,11 @@ const API_EVENTS = [
   }),
   /** The egress proxy refused a connection of a command. */
   z.strictObject({ type: z.literal('egress.denied'), data: EgressDenied }),
+  /** A person allowed a host that the settings of the run leave out. */
+  z.strictObject({
+    type: z.literal('egress.allowed'),
+    data: z.strictObject({ host: z.string().max(255), by: z.string(), reason: z.string() }),
+  }),
   /** The egress proxy inserted a credential into a request of a command. */
   z.strictObject({ type: z.literal('egress.credential_used'), data: CredentialUsed }),
   /** The traffic of a sandbox, when it ends. */

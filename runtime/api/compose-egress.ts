@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { names } from '../../contracts/names.ts'
 import { type EgressPolicy, EgressPolicyError, loadEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { hasHost } from '../../policies/agent/egress/narrow.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
 import type { SandboxProvider } from '../sandboxes/provider.ts'
@@ -20,6 +21,7 @@ import { withEgress } from './egress/with-egress.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { createAuditTrail } from './runs/audit-trail.ts'
 import type { Restrictions } from './runs/restrictions/restrictions.ts'
+import type { RunNetworks } from './runs/use/run-networks.ts'
 
 type Around = {
   readonly store: Store
@@ -32,8 +34,8 @@ type Around = {
 
 export type ComposedEgress = {
   readonly provider: SandboxProvider
-  /** What sandboxes may reach. Absent without a proxy. */
-  readonly rules?: NetworkRules
+  /** Absent without a proxy. */
+  readonly networks?: RunNetworks
   /** Serves the replicas of the proxy. Absent without a proxy in a cluster. */
   readonly serveControl?: () => ReturnType<typeof serveEgressControl>
 }
@@ -55,7 +57,9 @@ export async function composeEgress(
   if (sandboxes.kind === 'local' || port === undefined) {
     const ofRuns = createRunCredentials(credentials, keys.derive('placeholder'))
     const parts = { store, restrictions, rules, trust, credentials: ofRuns, writer, log }
-    return { provider: withEgress(provider, new LocalEgress(parts)), rules }
+    const egress = new LocalEgress(parts)
+    const networks = networksOf(rules, (runId) => egress.changed(runId))
+    return { provider: withEgress(provider, egress), networks }
   }
   const { namespaces, serviceAccounts } = names(sandboxes.slice)
   const subject = `system:serviceaccount:${namespaces.egress}:${serviceAccounts.egressProxy}`
@@ -85,10 +89,17 @@ function composeCluster(provider: SandboxProvider, parts: ClusterParts): Compose
   const control: ControlListenerOptions = { hub, writer, store, identities, subject, jwksFile, log }
   return {
     provider: withEgress(provider, egress),
-    rules,
+    networks: networksOf(rules, async () => onChange()),
     serveControl: () => serveEgressControl(control, address),
   }
 }
+
+const networksOf = (rules: NetworkRules, changed: RunNetworks['changed']): RunNetworks => ({
+  destinationsOf: rules.destinationsOf,
+  standingOf: rules.standingOf,
+  isLoosened: ({ kind }, host) => hasHost(rules.loosenedFor(kind), host),
+  changed,
+})
 
 /** A destination with a credential that does not exist could not be used. */
 function refuseUnknownCredentials({ classes }: EgressPolicy, credentials: Credentials): void {

@@ -81,7 +81,7 @@ export async function composeRunService(
     log,
   })
   const restrictions = new Restrictions({ store, log })
-  const { provider, rules, serveControl } = await composeEgress(config, bare, {
+  const { provider, networks, serveControl } = await composeEgress(config, bare, {
     store,
     restrictions,
     keys,
@@ -107,7 +107,7 @@ export async function composeRunService(
     },
     ceiling,
     restrictions,
-    ...(rules && { network: rules }),
+    ...(networks && { networks }),
     ...redaction.ofEvents,
     redactResult: redaction.ofResults,
     ...(provider.name === 'local' && {

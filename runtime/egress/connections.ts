@@ -9,6 +9,8 @@ import type { Refusal } from './refusals.ts'
 export interface OpenConnection {
   readonly question: Question
   readonly client: Socket
+  /** The other side is the process that inserts credentials. Its summary lists the connection. */
+  readonly isPassedOn?: boolean
   upstream?: Socket
 }
 
@@ -44,8 +46,8 @@ export class Connections {
   }
 
   /** Opens a connection. `end` must be called when it has ended. */
-  begin(question: Question, client: Socket): OpenConnection {
-    const connection: OpenConnection = { question, client }
+  begin(question: Question, client: Socket, isPassedOn = false): OpenConnection {
+    const connection: OpenConnection = { question, client, isPassedOn }
     this.#open.add(connection)
     return connection
   }
@@ -55,7 +57,8 @@ export class Connections {
     if (!connection.upstream) return
     connection.upstream.destroySoon()
     const { host, port } = connection.question
-    this.#ledger.ended({ host: host.name, port, phase: this.#phase, ...bytesOf(connection) })
+    const traffic = { host: host.name, port, phase: this.#phase, ...bytesOf(connection) }
+    this.#ledger.ended(traffic, { isListed: !connection.isPassedOn })
   }
 
   /** Records a refusal, and returns the sentence for the client. */

@@ -41,12 +41,12 @@ export function decide(generation: EgressGeneration | undefined, question: Quest
 }
 
 /** The operator's list may have the host, but the settings of the run leave it out. */
-function notListed({ withheld = [] }: EgressGeneration, question: Question): Decision {
+function notListed({ runId, withheld = [] }: EgressGeneration, question: Question): Decision {
   return withheld.some((host) => matches(host, question))
     ? refuse(
         'not-listed',
         'the settings of this run leave this host out',
-        'A person can start the run with this host: it must be in egress_hosts of the settings, and in --egress-host if the run was started with that.',
+        `A person can allow it: agentweaver egress allow ${question.host.name} --run ${runId} --reason TEXT.`,
       )
     : refuse('not-listed', 'the host is not in the list of destinations of this run', entryFor(question))
 }
@@ -104,14 +104,17 @@ const CHECKS: readonly Check[] = [
   restrictionCheck,
 ]
 
-/** A tunnel that is passed on unread, and a websocket, can carry anything. */
+/**
+ * A tunnel that is passed on unread, and a websocket, can carry anything. The requests to a destination with a credential
+ * are read by the process that inserts it.
+ */
 function restrictionCheck(
-  { authority }: EgressDestination,
+  { authority, credential }: EgressDestination,
   { restriction }: EgressGeneration,
   { caller, protocol, request }: Question,
 ) {
   if (restriction !== 'read-only' || caller !== 'commands') return undefined
-  const isUnread = protocol === 'tls' || (protocol === 'connect' && !authority)
+  const isUnread = protocol === 'tls' || (protocol === 'connect' && !authority && !credential)
   if (isUnread)
     return refuse(
       'restricted',

@@ -131,12 +131,19 @@ export class Endpoint {
     else await this.#serveRead(connection, { authority: destination.authority, host: destination.host, head })
   }
 
-  /** The other process judges the connection again. This one holds no credential. */
+  /** The other process judges the connection again. This one holds no credential, and counts the bytes of the run. */
   #passOn(asked: Question, client: Socket, head: Buffer): void {
-    const brokerPath = this.#options.connections.generation?.brokerPath
+    const { connections } = this.#options
+    const brokerPath = connections.generation?.brokerPath
     const refuse = (refusal: Refusal) => this.#refuse(client, asked, refusal)
-    if (brokerPath === undefined) refuse(NO_CREDENTIALS.refusal)
-    else passToBroker(client, { target: asked, head, brokerPath }, () => refuse(BROKER_GONE))
+    if (brokerPath === undefined) {
+      refuse(NO_CREDENTIALS.refusal)
+      return
+    }
+    const connection = connections.begin({ ...asked, protocol: 'https' }, client, true)
+    client.once('close', () => connections.end(connection))
+    const passed = { target: asked, head, brokerPath }
+    connection.upstream = passToBroker(client, passed, () => refuse(BROKER_GONE))
   }
 
   /** Connects the client with its destination, and passes TLS on unread. */

@@ -102,9 +102,10 @@ export class Ledger {
     report({ type: 'usage', runId, generation, bytes })
   }
 
-  ended(traffic: Traffic): void {
+  /** `isListed`: whether the summary lists the connection. Its bytes count in any case. */
+  ended(traffic: Traffic, { isListed = true } = {}): void {
     this.#bytes += traffic.sentBytes + traffic.receivedBytes
-    this.#count(traffic, 'connections')
+    if (isListed) this.#count(traffic, 'connections')
   }
 
   /** Reports repeats that were not reported yet. */

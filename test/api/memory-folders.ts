@@ -54,6 +54,7 @@ export const aRunEgress = ({ id, kind }: Run): RunEgress => ({
   runId: id,
   kind,
   denied: [],
+  allowed: [],
   hosts: [],
   isComplete: true,
 })

@@ -31,6 +31,7 @@ function rig({ networkEnabled = true, proxies = 1 } = {}) {
     rules: {
       destinationsOf: ({ settings }) => (settings.network_enabled ? [] : undefined),
       withheldFrom: () => [],
+      standingOf: () => 'unlisted',
       loosenedFor: () => ['a.example'],
     },
     trust: { bundle: 'PEM' },

@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { onTestFinished } from 'vitest'
 import type { EgressCaller, EgressDestination } from '../../contracts/egress.ts'
-import { SandboxSettings } from '../../contracts/policy.ts'
+import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { ControlHub } from '../../runtime/api/egress/control-hub.ts'
 import { buildControlApp } from '../../runtime/api/egress/control-listener.ts'
-import type { NetworkRules } from '../../runtime/api/egress/network-rules.ts'
+import { rulesFor } from '../../runtime/api/egress/network-rules.ts'
 import { ReportWriter } from '../../runtime/api/egress/report-writer.ts'
 import { signEgressToken } from '../../runtime/api/egress/sign-token.ts'
 import { createTrust } from '../../runtime/api/egress/trust.ts'
@@ -59,11 +59,7 @@ export async function deploymentRig(ports: number[], entry: Partial<EgressDestin
     ...{ host: HOST, ports, methods: 'any', phases: ['work'], caller: 'any', addresses: ['127.0.0.1'] },
     ...entry,
   }
-  const rules: NetworkRules = {
-    destinationsOf: ({ settings }) => (settings.network_enabled ? [destination] : undefined),
-    withheldFrom: () => [],
-    loosenedFor: () => [],
-  }
+  const rules = rulesFor({ agent: [destination], command: [] }, { agent: [], command: [] })
   onTestFinished(async () => {
     await store.close()
     rmSync(folder, { recursive: true, force: true })
@@ -106,8 +102,8 @@ export async function startProxy({ tokenFile }: Deployment, url: string) {
 const POD = { uid: 'pod-1', addresses: ['127.0.0.1'] }
 
 /** A run whose sandbox has network access. */
-export async function givenNetwork(store: Store, pod = POD) {
-  const settings = SandboxSettings.parse({ network_enabled: true })
+export async function givenNetwork(store: Store, patch: SandboxSettingsPatch = {}, pod = POD) {
+  const settings = SandboxSettings.parse({ network_enabled: true, ...patch })
   const runId = await givenRun(store, { settings, state: 'running' })
   await store.transaction((tx) => tx.changeRun(runId, { generation: 1 }))
   await store.openNetwork({ runId, generation: 1, kind: 'agent', pod })

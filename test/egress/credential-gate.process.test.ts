@@ -7,6 +7,7 @@ import { gzipSync } from 'node:zlib'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { EgressGeneration, EgressReport } from '../../contracts/egress.ts'
 import { CredentialValues } from '../../runtime/egress/credentials/values.ts'
+import { EGRESS_LIMITS, type EgressLimits } from '../../runtime/egress/limits.ts'
 import { EgressProxy } from '../../runtime/egress/proxy.ts'
 import {
   authority,
@@ -24,8 +25,19 @@ const VALUE = 'ghp_realValueOfTheCredential000000000001'
 const PLACEHOLDER = 'ghp_placeholderOfTheCredential0000000002'
 type Answer = (request: IncomingMessage, response: ServerResponse) => void
 
+interface RigOptions {
+  readonly hasBroker?: boolean
+  readonly isBrokerRunning?: boolean
+  /** Limits of the first process. */
+  readonly limits?: Partial<EgressLimits>
+  readonly state?: Pick<EgressGeneration, 'restriction' | 'bytesLeft'>
+}
+
 /** The two proxies of a laptop, in one process, and a host with a credential. */
-async function rig(answer: Answer, { hasBroker = true, isBrokerRunning = true } = {}) {
+async function rig(
+  answer: Answer,
+  { hasBroker = true, isBrokerRunning = true, limits, state }: RigOptions = {},
+) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-gate-'))
   const authorizations: string[] = []
   const server = await listening(
@@ -40,7 +52,12 @@ async function rig(answer: Answer, { hasBroker = true, isBrokerRunning = true } 
   const reports: EgressReport[] = []
   const fetched: string[] = []
   const common = { report: (one: EgressReport) => void reports.push(one), roots: [authority.certificate] }
-  const front = new EgressProxy(common)
+  const ofFront: EgressReport[] = []
+  const front = new EgressProxy({
+    ...common,
+    report: (one) => void [reports, ofFront].map((list) => list.push(one)),
+    limits: { ...EGRESS_LIMITS, ...limits },
+  })
   const credentials = new CredentialValues({
     fetch: async ({ runId, credential }) => {
       fetched.push(`${runId} ${credential}`)
@@ -71,6 +88,7 @@ async function rig(answer: Answer, { hasBroker = true, isBrokerRunning = true } 
     phase: 'work',
     socketPath,
     destinations: [destination],
+    ...state,
     ...(hasBroker && { brokerPath }),
   }
   const ofBroker: EgressGeneration = {
@@ -96,7 +114,20 @@ async function rig(answer: Answer, { hasBroker = true, isBrokerRunning = true } 
     return (await closed).toString('latin1')
   }
   const rules = () => reports.flatMap((one) => (one.type === 'denied' ? [one.data.rule] : []))
-  return { get, open, front, broker, reports, rules, fetched, authorizations, target, socketPath, server }
+  return {
+    get,
+    open,
+    front,
+    broker,
+    reports,
+    ofFront,
+    rules,
+    fetched,
+    authorizations,
+    target,
+    socketPath,
+    server,
+  }
 }
 
 describe('a destination with a credential', () => {
@@ -200,5 +231,67 @@ describe('a destination with a credential', () => {
 
     expect(await exchange(socketPath, `CONNECT ${target} HTTP/1.1\r\n\r\n`)).toContain('is not running')
     expect(rules()).toEqual(['proxy-unavailable'])
+  })
+})
+
+/** The reports of one kind. */
+const hostsOf = (reports: readonly EgressReport[]) =>
+  reports.flatMap((one) => (one.type === 'summary' ? one.data.hosts : []))
+const usedIn = (reports: readonly EgressReport[]) =>
+  reports.reduce((sum, one) => sum + (one.type === 'usage' ? one.bytes : 0), 0)
+
+describe('the bytes of connections to a host with a credential', () => {
+  const SIZE = 200_000
+  const large: Answer = (_request, response) => response.end(Buffer.alloc(SIZE))
+
+  it('count in the process that counts all bytes of the run', async () => {
+    const { get, front, broker, ofFront, reports } = await rig(large)
+
+    expect((await get()).length).toBeGreaterThan(SIZE)
+    await front.apply({ revision: 2, generations: [] })
+    await broker.apply({ revision: 2, generations: [] })
+
+    expect(usedIn(ofFront)).toBeGreaterThan(SIZE)
+    expect(usedIn(ofFront)).toBeLessThan(2 * SIZE)
+    // The summary names the host once, with the bytes between the second process and the host.
+    expect(hostsOf(ofFront)).toEqual([])
+    expect(hostsOf(reports)).toMatchObject([{ host: HOST, connections: 1, denied: 0 }])
+  })
+
+  it('end the connections of a run that has used up its bytes', async () => {
+    const { open, target, rules, socketPath } = await rig(large, {
+      limits: { bytesPerRun: SIZE / 2, meterMs: 20 },
+    })
+    const socket = await open()
+    const { closed } = received(socket)
+    socket.write(`GET /a/b HTTP/1.1\r\nHost: ${target}\r\nAuthorization: Bearer ${PLACEHOLDER}\r\n\r\n`)
+
+    await closed
+
+    expect(rules()).toContain('budget')
+    expect(await exchange(socketPath, `CONNECT ${target} HTTP/1.1\r\n\r\n`)).toMatch(/^HTTP\/1\.1 429 /)
+  })
+
+  it('are none if the state leaves the run no bytes', async () => {
+    const { socketPath, target, authorizations } = await rig(large, { state: { bytesLeft: 0 } })
+
+    expect(await exchange(socketPath, `CONNECT ${target} HTTP/1.1\r\n\r\n`)).toMatch(/^HTTP\/1\.1 429 /)
+    expect(authorizations).toEqual([])
+  })
+})
+
+describe('a run that is restricted to reading', () => {
+  it('still reads from a host with a credential, because the second process sees what is sent', async () => {
+    const { get, open, target, rules } = await rig((_request, response) => response.end('read'), {
+      state: { restriction: 'read-only' },
+    })
+
+    expect(await get()).toContain('read')
+    const socket = await open()
+    const { closed } = received(socket)
+    socket.write(`POST /a/b HTTP/1.1\r\nHost: ${target}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
+
+    expect((await closed).toString()).toMatch(/^HTTP\/1\.1 403 /)
+    expect(rules()).toEqual(['restricted'])
   })
 })

@@ -149,7 +149,7 @@ it('refuses a source that it cannot reach before anything is created', async () 
   expect(await why({ ref: '--upload-pack=id' })).toContain('begins with "-"')
   expect(await why({}, { network_enabled: false })).toContain('turn off for this run')
   expect(await why({}, { egress_hosts: ['registry.npmjs.org'] })).toContain('settings of this run leave out')
-  expect((await place.service.listRuns(alice, { limit: 10 })).items).toEqual([])
+  expect((await place.service.listRuns(alice, { kind: 'agent', limit: 10 })).items).toEqual([])
   expect(place.server.requests).toEqual([])
 })
 

@@ -29,7 +29,7 @@ export class EgressProcesses {
     this.#proxy = new EgressProcess({ ...common, onReport })
     this.#broker = new EgressProcess({
       ...common,
-      // The other process has counted the same bytes.
+      // The first process passes these connections on, and counts their bytes.
       onReport: (report) => report.type !== 'usage' && onReport(report),
       onWanted: (wanted) => this.#answer(wanted),
     })

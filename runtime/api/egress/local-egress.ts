@@ -1,10 +1,10 @@
 import { dirname, join } from 'node:path'
-import type { EgressDenied, EgressGeneration } from '../../../contracts/egress.ts'
+import type { EgressDenied, EgressEnvironment, EgressGeneration } from '../../../contracts/egress.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import type { Log } from '../../kit/log.ts'
 import type { BoundSandbox } from '../../sandboxes/provider.ts'
-import type { Store } from '../../store/store.ts'
+import type { RunRow, Store } from '../../store/store.ts'
 import { patiently } from '../runs/drive/patient-store.ts'
 import type { Restrictions } from '../runs/restrictions/restrictions.ts'
 import { ByteBudgets } from './byte-budgets.ts'
@@ -38,7 +38,13 @@ export interface EgressSandbox {
   readonly signal: AbortSignal
 }
 
-type Opened = { readonly owner: string; readonly generation: EgressGeneration }
+interface Opened {
+  readonly owner: string
+  readonly sandbox: EgressSandbox
+  readonly generation: EgressGeneration
+  /** Absent without credentials. */
+  readonly environment?: EgressEnvironment
+}
 
 /** In the private folder of a sandbox, of which commands see only the folder of the other socket. */
 const BROKER_SOCKET = 'broker'
@@ -65,6 +71,8 @@ export class LocalEgress implements SandboxEgress {
   readonly #budgets = new ByteBudgets()
   readonly #renewal: NodeJS.Timeout
   #revision = 0
+  /** Changes of what people allowed. A sandbox that was read before the last one is read again. */
+  #changes = 0
 
   constructor(options: LocalEgressOptions) {
     const { writer, log, trust, credentials } = options
@@ -97,12 +105,40 @@ export class LocalEgress implements SandboxEgress {
 
   /** Opens the network of a sandbox if the settings of its run allow it. Returns the hosts whose limits the proxy cannot enforce. */
   async open(sandbox: EgressSandbox): Promise<readonly string[]> {
+    const opened = await this.#read(sandbox)
+    if (!opened) return []
+    this.#open.set(keyOf(sandbox.runId, sandbox.generation), opened)
+    // A sandbox without a proxy has no network. Its commands print the reason.
+    await bestEffort(this.#options.log, 'open the network of a sandbox', () => this.#enforce(opened))
+    const { withheld = [] } = opened.generation
+    return this.#options.rules.loosenedFor(sandbox.kind).filter((host) => !withheld.includes(host))
+  }
+
+  /** Applies what people have allowed to a run. In force when it returns. */
+  async changed(runId: string): Promise<void> {
+    this.#changes += 1
+    const ofRun = [...this.#open].filter(([, { sandbox }]) => sandbox.runId === runId)
+    for (const [key, { sandbox }] of ofRun) {
+      const opened = await this.#read(sandbox)
+      if (!opened || !this.#open.has(key)) continue
+      this.#open.set(key, opened)
+      await this.#enforce(opened)
+    }
+  }
+
+  /** What a sandbox may reach. Undefined without network access. */
+  async #read(sandbox: EgressSandbox): Promise<Opened | undefined> {
     const { runId, generation, kind, socketPath, brokerPath, signal } = sandbox
-    const { store, rules, trust, credentials } = this.#options
+    const { store, rules, credentials } = this.#options
     const log = this.#options.log.child({ runId })
-    const run = await patiently(() => store.readRun(runId), { signal, log })
+    let changes: number
+    let run: RunRow | undefined
+    do {
+      changes = this.#changes
+      run = await patiently(() => store.readRun(runId), { signal, log })
+    } while (changes !== this.#changes)
     const destinations = run && rules.destinationsOf(run, kind)
-    if (!destinations) return []
+    if (!run || !destinations) return undefined
     const withheld = [...rules.withheldFrom(run, kind)]
     const { placeholders, environment } = credentials.forRun(runId, destinations)
     const isBrokered = placeholders.length > 0
@@ -110,15 +146,15 @@ export class LocalEgress implements SandboxEgress {
       ...{ runId, generation, phase: 'work', socketPath, destinations, withheld },
       ...(isBrokered && { placeholders, brokerPath }),
     }
-    this.#open.set(keyOf(runId, generation), { owner: run.owner, generation: opened })
-    // A sandbox without a proxy has no network. Its commands print the reason.
-    await bestEffort(log, 'open the network of a sandbox', async () => {
-      if (destinations.some(({ authority }) => authority !== undefined))
-        await writeTrustBundle(dirname(socketPath), trust)
-      if (isBrokered) await writeEnvironment(dirname(socketPath), environment)
-      await this.#apply()
-    })
-    return rules.loosenedFor(kind).filter((host) => !withheld.includes(host))
+    return { owner: run.owner, sandbox, generation: opened, ...(isBrokered && { environment }) }
+  }
+
+  async #enforce({ sandbox, generation, environment }: Opened): Promise<void> {
+    const folder = dirname(sandbox.socketPath)
+    if (generation.destinations.some(({ authority }) => authority !== undefined))
+      await writeTrustBundle(folder, this.#options.trust)
+    if (environment) await writeEnvironment(folder, environment)
+    await this.#apply()
   }
 
   /** Closes all connections of a sandbox, and stores what the proxy has reported about it. */

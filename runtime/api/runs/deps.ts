@@ -4,12 +4,12 @@ import type { ModelSettings } from '../../agents/kind.ts'
 import type { Log } from '../../kit/log.ts'
 import type { SandboxProvider } from '../../sandboxes/provider.ts'
 import type { RunTouched, Store } from '../../store/store.ts'
-import type { NetworkRules } from '../egress/network-rules.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 import type { WorkspaceBounds } from './admit/workspace-admission.ts'
 import type { RunRedactor } from './ingest/redacted-events.ts'
 import type { Restrictions } from './restrictions/restrictions.ts'
 import type { RunFolders } from './results/run-folders.ts'
+import type { RunNetworks } from './use/run-networks.ts'
 
 /** What governance must know of a sandbox; no sandbox isolates nothing. */
 export type SandboxFacts = Pick<Isolation, 'isRealIsolation' | 'shell'>
@@ -69,12 +69,12 @@ export type RunDeps = {
   readonly workspaces: WorkspaceBounds
   /** Folders of the user that runs work on; absent where sandboxes are elsewhere. */
   readonly folders?: RunFolders
-  /** What sandboxes may reach. Absent without an egress proxy. */
-  readonly network?: NetworkRules
   /** What no caller and no repository can widen. */
   readonly ceiling: SandboxSettings
   /** The restrictions in force. */
   readonly restrictions: Restrictions
+  /** Absent without an egress proxy. */
+  readonly networks?: RunNetworks
   /** The second redaction, of one run: nothing that a sandbox sent is stored before it. */
   readonly openRedactor: (settings: SandboxSettings) => RunRedactor
   /** Redacts the message of a failure, because a sandbox or a model's server may have written it. */

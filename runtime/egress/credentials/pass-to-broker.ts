@@ -8,12 +8,12 @@ export interface PassedOn {
   readonly brokerPath: string
 }
 
-/** Repeats the request of a client to the process that inserts credentials, and connects the two. */
+/** Repeats the request of a client to the process that inserts credentials, and connects the two. Returns the connection to it. */
 export function passToBroker(
   client: Socket,
   { target, head, brokerPath }: PassedOn,
   onGone: () => void,
-): void {
+): Socket {
   const broker = connect({ path: brokerPath })
   let isConnected = false
   broker.on('error', () => {
@@ -31,4 +31,5 @@ export function passToBroker(
   })
   client.once('close', () => broker.destroy())
   broker.once('close', () => isConnected && client.destroySoon())
+  return broker
 }

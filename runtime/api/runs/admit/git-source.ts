@@ -2,10 +2,9 @@ import type { WorkspaceSource } from '../../../../contracts/api.ts'
 import type { SandboxKind } from '../../../../contracts/names.ts'
 import type { SandboxSettings } from '../../../../contracts/policy.ts'
 import { cloneAccess, type GitUrl, parseGitUrl, refFault } from '../../../../policies/agent/egress/git-url.ts'
-import { hasHost } from '../../../../policies/agent/egress/narrow.ts'
 import { SandboxError } from '../../../kit/errors.ts'
-import type { NetworkRules } from '../../egress/network-rules.ts'
 import type { RunDeps } from '../deps.ts'
+import type { RunNetworks } from '../use/run-networks.ts'
 
 type GitSource = Extract<WorkspaceSource, { kind: 'git' }>
 
@@ -32,19 +31,19 @@ type Wish = {
 
 /** Throws if the sandbox of a run could not reach the repository, before the run exists. */
 export function requireReachable(
-  { network, ceiling }: Pick<RunDeps, 'network' | 'ceiling'>,
+  { networks, ceiling }: Pick<RunDeps, 'networks' | 'ceiling'>,
   wish: Wish,
 ): void {
   const repository = repositoryOf(wish.source)
-  if (!network)
+  if (!networks)
     throw invalid(
       'This deployment has no egress proxy, through which a sandbox clones. Upload the files instead, or ask an operator to set egress.mode: proxy.',
     )
-  const destinations = network.destinationsOf(wish, wish.kind)
+  const destinations = networks.destinationsOf(wish, wish.kind)
   if (!destinations) throw new SandboxError('policy_denied', noNetwork(ceiling))
   const access = cloneAccess(destinations, repository, 'work')
   if (access !== 'allowed')
-    throw new SandboxError('policy_denied', notListed(network, { ...wish, repository, access }))
+    throw new SandboxError('policy_denied', notListed(networks, { ...wish, repository, access }))
 }
 
 const noNetwork = ({ network_enabled: isAllowed }: SandboxSettings): string =>
@@ -54,9 +53,9 @@ const noNetwork = ({ network_enabled: isAllowed }: SandboxSettings): string =>
 
 type Missing = Wish & { readonly repository: GitUrl; readonly access: 'host' | 'repository' }
 
-function notListed(network: NetworkRules, { repository, access, ...wish }: Missing): string {
+function notListed(networks: RunNetworks, { repository, access, ...wish }: Missing): string {
   const { host, port, path } = repository
-  if (network.withheldFrom(wish, wish.kind).some((one) => hasHost([one], host)))
+  if (networks.standingOf({ ...wish, allowedHosts: [] }, host) === 'withheld')
     return `The settings of this run leave out the host ${host}: egress_hosts must contain it, and --egress-host if it is given.`
   const ports = port === 443 ? '' : `, ports: [${port}]`
   const entry = `{preset: git, host: ${host}${ports}, mode: read-only, repositories: [${path}], why: a run works on it}`

@@ -10,7 +10,7 @@ type Host = EgressSummary['hosts'][number]
 /** Groups the reports of the egress proxy about a run. */
 export async function readRunEgress(
   store: Pick<Store, 'readEventsOf'>,
-  { id, kind }: RunRow,
+  { id, kind, allowedHosts }: RunRow,
 ): Promise<RunEgress> {
   const denied = await store.readEventsOf(id, 'egress.denied', MAX_REPORTS)
   const summaries = await store.readEventsOf(id, 'egress.summary', MAX_REPORTS)
@@ -22,6 +22,7 @@ export async function readRunEgress(
     runId: id,
     kind,
     denied: [...groups.values()].sort((a, b) => b.count - a.count || (a.host < b.host ? -1 : 1)),
+    allowed: allowedHosts,
     hosts: [...hosts.values()].sort((a, b) => (a.host < b.host ? -1 : 1)),
     isComplete: denied.length < MAX_REPORTS && summaries.length < MAX_REPORTS,
   }
