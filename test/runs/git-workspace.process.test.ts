@@ -25,51 +25,56 @@ async function start(place: Service, steps: PlanStep[], change: Partial<StartRun
   return { id, events: await follow(place.service, id) }
 }
 
-it('clones the repository before the first turn, and diffs against its commit', async () => {
-  const place = await gitService()
-  const base = commitOf(place, 'main')
+it.each(['linux-bwrap', 'linux-namespaces'])(
+  'with %s: clones the repository before the first turn, and diffs against its commit',
+  async (backend) => {
+    const place = await gitService({ env: { AGENTWEAVER_ISOLATION: backend } })
+    const base = commitOf(place, 'main')
 
-  const { id, events } = await start(place, [
-    shell(
-      'cat README && echo more >> README && git commit -qam work && echo new > file && git status --short',
-    ),
-    shell('git push -q origin "HEAD:refs/heads/${AGENTWEAVER_BRANCH_PREFIX}fix" && git log --format=%an -1'),
-  ])
+    const { id, events } = await start(place, [
+      shell(
+        'cat README && echo more >> README && git commit -qam work && echo new > file && git status --short',
+      ),
+      shell(
+        'git push -q origin "HEAD:refs/heads/${AGENTWEAVER_BRANCH_PREFIX}fix" && git log --format=%an -1',
+      ),
+    ])
 
-  expect(dataOf(events, 'done')).toEqual([{ state: 'succeeded' }])
-  const types = typesOf(events)
-  expect(types.indexOf('workspace.cloned')).toBeGreaterThan(types.indexOf('workspace.cloning'))
-  expect(types.indexOf('run.started')).toBeGreaterThan(types.indexOf('workspace.cloned'))
-  expect(dataOf(events, 'workspace.cloned')).toEqual([
-    {
-      url: `${place.server.url}/team/app.git`,
-      commit: base,
-      branch: 'main',
-      files: 1,
-      bytes: 14,
-      submodules: 0,
-    },
-  ])
-  expect((await place.service.readRun(alice, id)).workspace).toMatchObject({ kind: 'git', commit: base })
-  expect(dataOf(events, 'tool.result').map((one) => JSON.stringify(one))).toEqual([
-    expect.stringContaining('from team/app\\n?? file'),
-    expect.stringContaining('Agentweaver'),
-  ])
-  expect(place.server.refs('team/app')).toEqual([`refs/heads/agentweaver/${id}/fix`, 'refs/heads/main'])
-  const diff = await place.service.readDiff(alice, id)
-  expect(diff.files).toMatchObject([
-    { path: 'README', status: 'modified', additions: 1 },
-    { path: 'file', status: 'added', additions: 1 },
-  ])
-  expect(diff).toMatchObject({ problems: [], branch: { commits: 2 } })
-  const patch = await text(Readable.from(await place.service.readPatch(alice, id)))
-  expect(patch).toContain('+more')
-  const bundle = await buffer(Readable.from(await place.service.readBundle(alice, id)))
-  const fetched = fetchInto(place, bundle, `refs/agentweaver/${id}`)
-  expect(fetched).toEqual([`Uncommitted changes of ${id}`, 'work', 'first'])
-  const audit = await place.store.readAudit({ runId: id, limit: 100 })
-  expect(JSON.stringify(audit)).toContain(`commit ${base}`)
-})
+    expect(dataOf(events, 'done')).toEqual([{ state: 'succeeded' }])
+    const types = typesOf(events)
+    expect(types.indexOf('workspace.cloned')).toBeGreaterThan(types.indexOf('workspace.cloning'))
+    expect(types.indexOf('run.started')).toBeGreaterThan(types.indexOf('workspace.cloned'))
+    expect(dataOf(events, 'workspace.cloned')).toEqual([
+      {
+        url: `${place.server.url}/team/app.git`,
+        commit: base,
+        branch: 'main',
+        files: 1,
+        bytes: 14,
+        submodules: 0,
+      },
+    ])
+    expect((await place.service.readRun(alice, id)).workspace).toMatchObject({ kind: 'git', commit: base })
+    expect(dataOf(events, 'tool.result').map((one) => JSON.stringify(one))).toEqual([
+      expect.stringContaining('from team/app\\n?? file'),
+      expect.stringContaining('Agentweaver'),
+    ])
+    expect(place.server.refs('team/app')).toEqual([`refs/heads/agentweaver/${id}/fix`, 'refs/heads/main'])
+    const diff = await place.service.readDiff(alice, id)
+    expect(diff.files).toMatchObject([
+      { path: 'README', status: 'modified', additions: 1 },
+      { path: 'file', status: 'added', additions: 1 },
+    ])
+    expect(diff).toMatchObject({ problems: [], branch: { commits: 2 } })
+    const patch = await text(Readable.from(await place.service.readPatch(alice, id)))
+    expect(patch).toContain('+more')
+    const bundle = await buffer(Readable.from(await place.service.readBundle(alice, id)))
+    const fetched = fetchInto(place, bundle, `refs/agentweaver/${id}`)
+    expect(fetched).toEqual([`Uncommitted changes of ${id}`, 'work', 'first'])
+    const audit = await place.store.readAudit({ runId: id, limit: 100 })
+    expect(JSON.stringify(audit)).toContain(`commit ${base}`)
+  },
+)
 
 it('continues after a suspension from its checkpoint, without another clone', async () => {
   const place = await gitService()
