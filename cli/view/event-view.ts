@@ -137,7 +137,7 @@ function clonedWords(
   const name = branch ?? ref
   const at = name === undefined || name === commit ? commit : `${visible(name)} at ${commit}`
   const missing = submodules > 0 ? `; ${submodules} submodules were not cloned` : ''
-  return `a clone of ${visible(url)}, ${at}  ${paint.dim(`${files.toLocaleString('en')} files${missing}`)}`
+  return `a clone of ${visible(url)}, ${at}  ${paint.dim(`${files.toLocaleString('en')} ${files === 1 ? 'file' : 'files'}${missing}`)}`
 }
 
 function heldWords({ count, names, isComplete }: DataOf<'workspace.held'>): string {
