@@ -35,12 +35,7 @@ const CLUSTER_KEYS = [
   'AGENTWEAVER_USER_VAULT',
   'AGENTWEAVER_EGRESS_CONTROL_PORT',
 ] as const
-const LOCAL_KEYS = [
-  'AGENTWEAVER_WORKSPACE_ROOTS',
-  'AGENTWEAVER_TOOL_ROOTS',
-  'AGENTWEAVER_CREDENTIALS_FILE',
-  'AGENTWEAVER_EGRESS_ROOTS_FILE',
-] as const
+const LOCAL_KEYS = ['AGENTWEAVER_WORKSPACE_ROOTS', 'AGENTWEAVER_TOOL_ROOTS'] as const
 const REQUIRED_CLUSTER_KEYS = CLUSTER_KEYS.slice(0, 2)
 /** The service's Azure workload identity, under the names that the Azure SDKs use. All are set, or none. */
 export const AZURE_KEYS = [

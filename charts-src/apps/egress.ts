@@ -38,6 +38,8 @@ function addService(chart: Chart, { slice, egress: { proxyAddress } }: Environme
     metadata: { name, namespace },
     spec: {
       type: 'ClusterIP',
+      // Only the replica that has forwarded a push of a branch lets the sandbox continue the branch.
+      sessionAffinity: 'ClientIP',
       clusterIp: proxyAddress,
       ipFamilyPolicy: 'SingleStack',
       ipFamilies: [proxyAddress.includes(':') ? 'IPv6' : 'IPv4'],

@@ -15,7 +15,7 @@ import { type ControlListenerOptions, serveEgressControl } from './egress/contro
 import { LocalEgress } from './egress/local-egress.ts'
 import { createNetworkRules, type NetworkRules } from './egress/network-rules.ts'
 import { ReportWriter } from './egress/report-writer.ts'
-import { createRunCredentials } from './egress/run-credentials.ts'
+import { createRunCredentials, type RunCredentials } from './egress/run-credentials.ts'
 import { createTrust, type EgressTrust } from './egress/trust.ts'
 import { withEgress } from './egress/with-egress.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
@@ -54,8 +54,8 @@ export async function composeEgress(
   const clock = () => new Date()
   const writer = new ReportWriter({ store, audit: createAuditTrail(keys), redact, clock, log })
   const trust = await createTrust(keys.derive('egress-ca'), config.egressRootsFile)
+  const ofRuns = createRunCredentials(credentials, keys.derive('placeholder'))
   if (sandboxes.kind === 'local' || port === undefined) {
-    const ofRuns = createRunCredentials(credentials, keys.derive('placeholder'))
     const parts = { store, restrictions, rules, trust, credentials: ofRuns, writer, log }
     const egress = new LocalEgress(parts)
     const networks = networksOf(rules, (runId) => egress.changed(runId))
@@ -64,13 +64,14 @@ export async function composeEgress(
   const { namespaces, serviceAccounts } = names(sandboxes.slice)
   const subject = `system:serviceaccount:${namespaces.egress}:${serviceAccounts.egressProxy}`
   return composeCluster(provider, {
-    ...{ store, restrictions, keys, rules, trust, writer, clock, log, subject },
+    ...{ store, restrictions, keys, rules, trust, writer, clock, log, subject, credentials: ofRuns },
     address: { host: config.host, port },
   })
 }
 
 type ClusterParts = Omit<Around, 'redact' | 'credentials'> & {
   readonly rules: NetworkRules
+  readonly credentials: RunCredentials
   readonly trust: EgressTrust
   readonly writer: ReportWriter
   readonly clock: () => Date
@@ -79,14 +80,13 @@ type ClusterParts = Omit<Around, 'redact' | 'credentials'> & {
 }
 
 function composeCluster(provider: SandboxProvider, parts: ClusterParts): ComposedEgress {
-  const { store, restrictions, keys, rules, trust, writer, clock, log, subject, address } = parts
+  const { keys, rules, trust, address } = parts
   const { identities } = provider
   if (!identities) throw new TypeError('a provider of pods verifies their identities')
-  const hub = new ControlHub({ store, rules, restrictions, authorities: trust.authorities, log })
+  const hub = new ControlHub({ ...parts, authorities: trust.authorities })
   const onChange = () => hub.changed()
-  const egress = new ClusterEgress({ store, rules, trust, keys, writer, onChange, clock, log })
-  const { jwksFile } = keys
-  const control: ControlListenerOptions = { hub, writer, store, identities, subject, jwksFile, log }
+  const egress = new ClusterEgress({ ...parts, onChange })
+  const control: ControlListenerOptions = { ...parts, hub, identities, jwksFile: keys.jwksFile }
   return {
     provider: withEgress(provider, egress),
     networks: networksOf(rules, async () => onChange()),

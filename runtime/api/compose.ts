@@ -60,7 +60,7 @@ export async function composeRunService(
   const toolRoots = await toolRootsOf(config, log)
   const ceiling = await readCeiling(config)
   const credentials = await (config.credentialsFile
-    ? loadCredentials(config.credentialsFile)
+    ? loadCredentials(config.credentialsFile, config.sandboxes.kind === 'local' ? 'laptop' : 'pod')
     : NO_CREDENTIALS)
   const forbidden = await privateFoldersOf(config, credentials.files)
   if (config.sandboxes.kind === 'local') await refuseToShow(shownBy({ toolRoots, ceiling }), forbidden)

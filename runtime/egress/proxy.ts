@@ -21,6 +21,8 @@ export interface EgressProxyOptions extends Partial<Dialler> {
   readonly roots?: readonly string[]
   /** Makes this the process that inserts credentials. */
   readonly credentials?: CredentialValues
+  /** In a cluster: the socket of the process that inserts credentials. */
+  readonly brokerPath?: string
 }
 
 /** A caller that a token identifies, and where its connection comes from. */
@@ -30,6 +32,8 @@ export interface IdentifiedCaller {
   readonly caller: EgressCaller
   readonly podUid: string
   readonly address: string
+  /** The token itself, for the process that inserts credentials. */
+  readonly token: string
 }
 
 interface Served {
@@ -103,7 +107,7 @@ export class EgressProxy {
    * Waits until the state lists the sandbox of a caller, for at most `ms`. A caller with a valid token may connect before
    * the message that lists its sandbox arrives, because each replica follows its own stream.
    */
-  async untilListed(caller: IdentifiedCaller, ms: number): Promise<void> {
+  async untilListed(caller: Omit<IdentifiedCaller, 'token'>, ms: number): Promise<void> {
     const giveUp = AbortSignal.timeout(ms)
     while (!this.#servedTo(caller) && !giveUp.aborted)
       await unlessAborted(this.#nextState.promise, giveUp).catch(() => undefined)
@@ -120,7 +124,7 @@ export class EgressProxy {
     const known = served.endpoints.get(caller.caller)
     const endpoint = known ?? this.#endpoint(served, { caller: caller.caller })
     served.endpoints.set(caller.caller, endpoint)
-    endpoint.accept(socket, first)
+    endpoint.accept(socket, first, { token: caller.token, address: caller.address })
     return undefined
   }
 
@@ -143,7 +147,7 @@ export class EgressProxy {
     for (const [key, served] of this.#served) this.#close(key, served)
   }
 
-  #servedTo(caller: IdentifiedCaller): Served | undefined {
+  #servedTo(caller: Omit<IdentifiedCaller, 'token'>): Served | undefined {
     const served = this.#served.get(keyOf(caller))
     return served?.generation.pod?.uid === caller.podUid ? served : undefined
   }

@@ -264,9 +264,7 @@ export interface Transaction
   /** Counts runs. Until the transaction ends, no other transaction can count runs. */
   countRuns(filter: RunCount): Promise<number>
 
-  /**
-   * Stores a folder's settings if the owner has none for it yet. Returns the effective settings, which may be others.
-   */
+  /** Stores a folder's settings if the owner has none for it yet. Returns those in force, which may be others. */
   trustFirst(folder: TrustedFolder): Promise<{ readonly folder: TrustedFolder; readonly isFirst: boolean }>
 
   insertTurn(turn: Omit<TurnRow, 'ordinal'>): Promise<TurnRow>

@@ -1,3 +1,5 @@
+import { CLIENT_HEADER } from '../credentials/pass-to-broker.ts'
+
 /** Both schemes carry the same token. Clients that take a proxy from a URL can send only Basic. */
 const HEADER = /^proxy-authorization[ \t]*:(.*)$/i
 const BEARER = /^bearer +([A-Za-z0-9._-]{1,4096})$/i
@@ -12,6 +14,11 @@ export function headOf(bytes: Buffer): string | undefined {
   const end = bytes.indexOf(HEAD_END)
   return end < 0 ? undefined : bytes.toString('latin1', 0, end)
 }
+
+const CLIENT = new RegExp(`\\r\\n${CLIENT_HEADER}: ([0-9A-Fa-f:.]{1,45})(?:\\r\\n|$)`)
+
+/** The address of the client, as the process of the proxy that has accepted the connection reports it. */
+export const clientOf = (head: string): string => CLIENT.exec(head)?.[1] ?? ''
 
 /** The token in the header of a request. Undefined if there is none, or more than one header for it. */
 export function tokenOf(head: string): string | undefined {

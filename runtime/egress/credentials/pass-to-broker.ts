@@ -6,12 +6,23 @@ export interface PassedOn {
   /** What the client sent after its request. */
   readonly head: Buffer
   readonly brokerPath: string
+  /** In a cluster, who the client is. On a laptop, the socket identifies it. */
+  readonly proof?: CallerProof | undefined
 }
+
+/** With what a client has proved its identity. The other process verifies the token itself. */
+export interface CallerProof {
+  readonly token: string
+  readonly address: string
+}
+
+/** Header with the address of the client, between the two processes of the proxy. */
+export const CLIENT_HEADER = 'Agentweaver-Client'
 
 /** Repeats the request of a client to the process that inserts credentials, and connects the two. Returns the connection to it. */
 export function passToBroker(
   client: Socket,
-  { target, head, brokerPath }: PassedOn,
+  { target, head, brokerPath, proof }: PassedOn,
   onGone: () => void,
 ): Socket {
   const broker = connect({ path: brokerPath })
@@ -24,7 +35,7 @@ export function passToBroker(
     isConnected = true
     const { host, port } = target
     const authority = `${host.name}:${port}`
-    broker.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`)
+    broker.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n${linesOf(proof)}\r\n`)
     broker.write(head)
     client.pipe(broker)
     broker.pipe(client)
@@ -33,3 +44,6 @@ export function passToBroker(
   broker.once('close', () => isConnected && client.destroySoon())
   return broker
 }
+
+const linesOf = (proof: CallerProof | undefined): string =>
+  proof ? `Proxy-Authorization: Bearer ${proof.token}\r\n${CLIENT_HEADER}: ${proof.address}\r\n` : ''

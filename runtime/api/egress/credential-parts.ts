@@ -1,0 +1,28 @@
+import type { EgressGeneration } from '../../../contracts/egress.ts'
+
+/** The state of the process that holds no secret: without placeholders, and without the authority for their hosts. */
+export const partOfProxy = ({
+  placeholders: _held,
+  destinations,
+  ...rest
+}: EgressGeneration): EgressGeneration => ({
+  ...rest,
+  destinations: destinations.map(({ authority, ...destination }) =>
+    destination.credential !== undefined || authority === undefined
+      ? destination
+      : { ...destination, authority },
+  ),
+})
+
+/** The state of the process that inserts credentials: only sandboxes and destinations with one. */
+export function partOfBroker({
+  brokerPath,
+  socketPath: _path,
+  destinations,
+  ...rest
+}: EgressGeneration): EgressGeneration[] {
+  if (rest.placeholders === undefined) return []
+  const withCredential = destinations.filter(({ credential }) => credential !== undefined)
+  const socketPath = brokerPath === undefined ? {} : { socketPath: brokerPath }
+  return [{ ...rest, ...socketPath, destinations: withCredential }]
+}
