@@ -12,6 +12,7 @@ import type { RestrictionReads, RestrictionTransaction } from './restriction-sto
 import type { ApiKeyRow, IdempotencyKey, IdempotencyRow, TrustedFolder } from './service-rows.ts'
 
 export type RunState = z.infer<typeof columns.RunStates>
+type RunMove = { readonly from: RunState; readonly to: RunState }
 
 /** A run as the store keeps it. Optional members are absent until they have a value. */
 export interface RunRow {
@@ -248,11 +249,7 @@ export interface Transaction
    */
   changeRun(id: string, change: RunChange): Promise<void>
   /** Changes the state, together with other facts; `conflict` if the run is not in the state `from`. */
-  changeRunState(
-    id: string,
-    move: { readonly from: RunState; readonly to: RunState },
-    facts?: RunChange,
-  ): Promise<void>
+  changeRunState(id: string, move: RunMove, facts?: RunChange): Promise<void>
   /**
    * Appends events in order, with the next sequences of the run. `host` events carry their generation and host
    * sequence, and are skipped if that pair is already stored. The run's `hostSequence` follows the events of its
