@@ -109,6 +109,7 @@ export async function composeRunService(
     restrictions,
     ...(networks && { networks }),
     ...redaction.ofEvents,
+    redactResult: redaction.ofResults,
     ...(provider.name === 'local' && {
       folders: createRunFolders({
         store,
