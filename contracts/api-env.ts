@@ -165,8 +165,14 @@ const AnyApiEnv = z.strictObject({
   AZURE_FEDERATED_TOKEN_FILE: z.string().optional(),
   AZURE_TENANT_ID: z.string().optional(),
   /** Endpoint and key of the model server for agents of kind `openaiCompatible`. */
-  OPENAI_BASE_URL: z.url().optional(),
-  OPENAI_API_KEY: z.string().min(1).optional(),
+  OPENAI_BASE_URL: z
+    .url({ protocol: /^https?$/ })
+    .regex(/^[^@?#]+$/, 'must have no user, query or fragment')
+    .optional(),
+  OPENAI_API_KEY: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,4096}$/, 'must be visible ASCII characters')
+    .optional(),
   /** GitHub token for agents of kind `copilot`. */
   COPILOT_GITHUB_TOKEN: z.string().min(1).optional(),
 })

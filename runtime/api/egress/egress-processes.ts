@@ -1,5 +1,6 @@
 import type { CredentialAnswer, EgressGeneration, EgressState } from '../../../contracts/egress.ts'
 import { messageOf } from '../../kit/errors.ts'
+import { present } from '../../kit/present.ts'
 import { withAuthorities } from './authorities.ts'
 import { type CredentialWanted, EgressProcess, type EgressProcessOptions } from './egress-process.ts'
 import type { EgressTrust } from './trust.ts'
@@ -7,6 +8,7 @@ import type { EgressTrust } from './trust.ts'
 export interface EgressProcessesOptions
   extends Pick<EgressProcessOptions, 'log' | 'onReport' | 'onLost' | 'complete'> {
   readonly trust: EgressTrust
+  readonly readKeys: NonNullable<EgressProcessOptions['readKeys']>
   /** Returns the value of a credential. */
   readonly readCredential: (credential: string) => Promise<string>
 }
@@ -23,10 +25,10 @@ export class EgressProcesses {
   #isBrokerStarted = false
 
   constructor(options: EgressProcessesOptions) {
-    const { log, onReport, onLost, complete, trust } = options
+    const { log, onReport, onLost, complete, trust, readKeys } = options
     const common = { log, onLost, complete, rootsFile: trust.rootsFile }
     this.#options = options
-    this.#proxy = new EgressProcess({ ...common, onReport })
+    this.#proxy = new EgressProcess({ ...common, onReport, readKeys })
     this.#broker = new EgressProcess({
       ...common,
       // The first process passes these connections on, and counts their bytes.
@@ -46,6 +48,11 @@ export class EgressProcesses {
     ])
   }
 
+  /** The port for agents. */
+  get port(): number | undefined {
+    return this.#proxy.port
+  }
+
   async close(): Promise<void> {
     await Promise.all([this.#proxy.close(), this.#broker.close()])
   }
@@ -62,7 +69,8 @@ export class EgressProcesses {
       (one) =>
         one.runId === runId &&
         one.generation === generation &&
-        one.placeholders?.some((placeholder) => placeholder.credential === credential),
+        (one.modelRoute?.credential === credential ||
+          one.placeholders?.some((placeholder) => placeholder.credential === credential)),
     )
     if (!mayUse) return { fault: 'this run has no such credential' }
     try {
@@ -84,8 +92,20 @@ const partOfProxy = ({ placeholders: _held, destinations, ...rest }: EgressGener
   ),
 })
 
-function partOfBroker({ brokerPath, destinations, ...rest }: EgressGeneration): EgressGeneration[] {
-  if (brokerPath === undefined) return []
+function partOfBroker({
+  brokerPath,
+  socketPath: _path,
+  destinations,
+  ...rest
+}: EgressGeneration): EgressGeneration[] {
+  const agentHostPath = rest.modelRoute?.credential === undefined ? undefined : rest.modelRoute.brokerPath
+  if (brokerPath === undefined && agentHostPath === undefined) return []
   const withCredential = destinations.filter(({ credential }) => credential !== undefined)
-  return [{ ...rest, socketPath: brokerPath, destinations: withCredential }]
+  return [
+    {
+      ...rest,
+      ...present({ socketPath: brokerPath, agentHostSocketPath: agentHostPath }),
+      destinations: withCredential,
+    },
+  ]
 }

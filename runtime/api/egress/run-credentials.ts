@@ -24,7 +24,10 @@ export interface RunCredentials {
 /** Git needs a user name, and servers that accept tokens ignore it. */
 const GIT_USER = 'x-access-token'
 
-export function createRunCredentials(credentials: Credentials, key: Uint8Array): RunCredentials {
+export function createRunCredentials(
+  credentials: Pick<Credentials, 'read' | 'placeholderOf' | 'variableOf'>,
+  key: Uint8Array,
+): RunCredentials {
   return {
     read: (credential) => credentials.read(credential),
     forRun(runId, destinations) {

@@ -1,3 +1,5 @@
+import { isForModel } from '../model/route.ts'
+
 /** Both schemes carry the same token. Clients that take a proxy from a URL can send only Basic. */
 const HEADER = /^proxy-authorization[ \t]*:(.*)$/i
 const BEARER = /^bearer +([A-Za-z0-9._-]{1,4096})$/i
@@ -13,9 +15,17 @@ export function headOf(bytes: Buffer): string | undefined {
   return end < 0 ? undefined : bytes.toString('latin1', 0, end)
 }
 
+/** The SDK of a model sends requests as to a server, and can set only the header for a server. */
+const MODEL_REQUEST = /^[A-Z]{1,16} (\/[^ ]*) HTTP\/1\.1$/
+const SERVER_HEADER = /^authorization[ \t]*:(.*)$/i
+
+export const isModelHead = (head: string): boolean =>
+  isForModel(MODEL_REQUEST.exec(head.split('\r\n', 1).join())?.[1] ?? '')
+
 /** The token in the header of a request. Undefined if there is none, or more than one header for it. */
 export function tokenOf(head: string): string | undefined {
-  const values = head.split('\r\n').flatMap((line) => HEADER.exec(line)?.[1]?.trim() ?? [])
+  const header = isModelHead(head) ? SERVER_HEADER : HEADER
+  const values = head.split('\r\n').flatMap((line) => header.exec(line)?.[1]?.trim() ?? [])
   const [value = ''] = values
   if (values.length !== 1) return undefined
   const basic = BASIC.exec(value)?.[1]

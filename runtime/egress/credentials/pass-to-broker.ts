@@ -14,6 +14,18 @@ export function passToBroker(
   { target, head, brokerPath }: PassedOn,
   onGone: () => void,
 ): Socket {
+  const { host, port } = target
+  const authority = `${host.name}:${port}`
+  const request = Buffer.from(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`)
+  return joinBroker(client, { first: Buffer.concat([request, head]), brokerPath }, onGone)
+}
+
+/** Connects a client with the process that inserts credentials, which gets these bytes first. */
+export function joinBroker(
+  client: Socket,
+  { first, brokerPath }: { readonly first: Buffer; readonly brokerPath: string },
+  onGone: () => void,
+): Socket {
   const broker = connect({ path: brokerPath })
   let isConnected = false
   broker.on('error', () => {
@@ -22,10 +34,7 @@ export function passToBroker(
   })
   broker.once('connect', () => {
     isConnected = true
-    const { host, port } = target
-    const authority = `${host.name}:${port}`
-    broker.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`)
-    broker.write(head)
+    broker.write(first)
     client.pipe(broker)
     broker.pipe(client)
   })
