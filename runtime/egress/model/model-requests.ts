@@ -35,16 +35,18 @@ export class ModelRequests {
   }
 
   readonly onRequest = (request: IncomingMessage, response: ServerResponse): void => {
+    // Node takes the socket away from a request that has ended.
+    const client = request.socket
     this.#open += 1
-    this.#serve(request, response)
+    this.#serve(request, response, client)
       .catch((error: unknown) => this.#fail(error, request, response))
-      .catch(() => request.socket.destroy())
+      .catch(() => client.destroy())
       .finally(() => {
         this.#open -= 1
       })
   }
 
-  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #serve(request: IncomingMessage, response: ServerResponse, client: Socket): Promise<void> {
     const { connections, limits } = this.#options
     const found = this.#find()
     const { method = '', url = '' } = request
@@ -55,7 +57,7 @@ export class ModelRequests {
     const body = method === 'GET' ? undefined : await this.#judgedBody(request, { ...found, endpoint })
     const { headers, guard } = await this.#credentialOf(found)
     const question = this.#questionOf(found.server)
-    const connection = connections.begin(question, request.socket)
+    const connection = connections.begin(question, client)
     try {
       const upstream = await this.#connect(found, connection)
       const sending = { server: found.server, endpoint, body, headers, guard, upstream }
