@@ -35,12 +35,7 @@ const CLUSTER_KEYS = [
   'AGENTWEAVER_USER_VAULT',
   'AGENTWEAVER_EGRESS_CONTROL_PORT',
 ] as const
-const LOCAL_KEYS = [
-  'AGENTWEAVER_WORKSPACE_ROOTS',
-  'AGENTWEAVER_TOOL_ROOTS',
-  'AGENTWEAVER_CREDENTIALS_FILE',
-  'AGENTWEAVER_EGRESS_ROOTS_FILE',
-] as const
+const LOCAL_KEYS = ['AGENTWEAVER_WORKSPACE_ROOTS', 'AGENTWEAVER_TOOL_ROOTS'] as const
 const REQUIRED_CLUSTER_KEYS = CLUSTER_KEYS.slice(0, 2)
 /** The service's Azure workload identity, under the names that the Azure SDKs use. All are set, or none. */
 export const AZURE_KEYS = [
@@ -172,6 +167,12 @@ const AnyApiEnv = z.strictObject({
   OPENAI_API_KEY: z
     .string()
     .regex(/^[\x21-\x7e]{1,4096}$/, 'must be visible ASCII characters')
+    .optional(),
+  /** Tools and parameters with which the model server may do something by itself, such as `web_search`. */
+  AGENTWEAVER_MODEL_SERVER_TOOLS: z
+    .string()
+    .regex(/^[a-z0-9_]{1,64}(,[a-z0-9_]{1,64}){0,31}$/, 'must be names with commas between them')
+    .transform((text) => text.split(','))
     .optional(),
   /** GitHub token for agents of kind `copilot`. */
   COPILOT_GITHUB_TOKEN: z.string().min(1).optional(),

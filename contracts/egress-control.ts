@@ -1,7 +1,10 @@
 import * as z from 'zod'
 import {
+  CredentialId,
+  CredentialValue,
   EgressCaller,
   EgressDestination,
+  EgressEnvironment,
   EgressGeneration,
   EgressKey,
   EgressPod,
@@ -41,6 +44,8 @@ export const EgressAccess = z.strictObject({
   commandsToken: EgressToken,
   /** Certificates in PEM that commands trust. Absent if the proxy terminates no TLS of this sandbox. */
   caBundle: z.string().max(900_000).optional(),
+  /** Variables and settings of git for commands. They have placeholders instead of credentials. */
+  environment: EgressEnvironment.optional(),
 })
 export type EgressAccess = z.infer<typeof EgressAccess>
 
@@ -90,3 +95,15 @@ export const EgressReportBatch = z.strictObject({
   reports: z.array(EgressRunReport).min(1).max(256),
 })
 export type EgressReportBatch = z.infer<typeof EgressReportBatch>
+
+/** Body of `POST /internal/egress/credentials`. */
+export const EgressCredentialRequest = z.strictObject({
+  runId: z.string().min(1).max(128),
+  generation: z.int().nonnegative(),
+  credential: CredentialId,
+})
+export type EgressCredentialRequest = z.infer<typeof EgressCredentialRequest>
+
+/** The answer. It must never be in a log, an event or an error. */
+export const EgressCredentialAnswer = z.strictObject({ value: CredentialValue })
+export type EgressCredentialAnswer = z.infer<typeof EgressCredentialAnswer>

@@ -10,6 +10,20 @@ export const EGRESS_CONTROL_TOKEN = {
   lifetimeSeconds: 600,
 } as const
 
+/**
+ * The same for the process that inserts credentials, which runs in a container of its own. Only this container has the
+ * token, so the process that all connections reach cannot ask for a credential.
+ */
+export const EGRESS_CREDENTIALS_TOKEN = {
+  audience: 'agentweaver-credentials',
+  mountPath: '/var/run/secrets/agentweaver/credentials',
+  file: 'token',
+  lifetimeSeconds: EGRESS_CONTROL_TOKEN.lifetimeSeconds,
+} as const
+
+/** The socket of this process, in a volume that both containers have. */
+export const EGRESS_BROKER_SOCKET = { mountPath: '/run/agentweaver/credentials', name: 'socket' } as const
+
 const Port = (preset: number) => z.coerce.number().int().min(1).max(65_535).default(preset)
 
 /** Environment of the egress proxy in a cluster. An unknown `AGENTWEAVER_EGRESS_*` key or a malformed value stops it. */
@@ -20,6 +34,8 @@ export const EgressProxyEnv = z.strictObject({
   AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE: z.string().startsWith('/'),
   AGENTWEAVER_EGRESS_PORT: Port(EGRESS_PROXY_PORT),
   AGENTWEAVER_EGRESS_HEALTH_PORT: Port(EGRESS_HEALTH_PORT),
+  /** Socket of the process that inserts credentials. This process creates it; the other one passes connections to it. */
+  AGENTWEAVER_EGRESS_BROKER_SOCKET: z.string().startsWith('/').max(107).optional(),
   AGENTWEAVER_EGRESS_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
 })
 export type EgressProxyEnv = z.infer<typeof EgressProxyEnv>

@@ -33,6 +33,9 @@ export const CredentialId = z
   .string()
   .regex(/^[a-z][a-z0-9-]{0,39}$/, 'must be of a-z, 0-9 and "-", and begin with a letter')
 
+/** The value of a credential. It must never be in a log, an event or an error. */
+export const CredentialValue = z.string().min(1).max(4096)
+
 /** What the commands of a sandbox hold instead of a credential. It has no value outside the sandbox. */
 const EgressPlaceholder = z.strictObject({ credential: CredentialId, value: z.string().min(16).max(4096) })
 
@@ -244,6 +247,20 @@ export const CredentialUsed = z.strictObject({
 })
 export type CredentialUsed = z.infer<typeof CredentialUsed>
 
+/** What the commands of a sandbox may be doing beside their work. Nothing was refused. */
+export const EgressAnomaly = z.strictObject({
+  /** `polling`: connections at regular intervals. `names`: many names of hosts that look random. */
+  kind: z.enum(['polling', 'names']),
+  /** For names, `*.` and the domain. */
+  host: z.string().max(300),
+  port: z.int().min(0).max(65_535),
+  /** Connections, or names. */
+  count: z.int().positive(),
+  everySeconds: z.int().positive().optional(),
+  reason: z.string().max(1000),
+})
+export type EgressAnomaly = z.infer<typeof EgressAnomaly>
+
 const Of = { runId: z.string(), generation: z.int().nonnegative() }
 
 /** Reports that the event stream of a run gets. */
@@ -251,6 +268,7 @@ export const EgressRunReport = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('denied'), ...Of, data: EgressDenied }),
   z.strictObject({ type: z.literal('summary'), ...Of, data: EgressSummary }),
   z.strictObject({ type: z.literal('credential-used'), ...Of, data: CredentialUsed }),
+  z.strictObject({ type: z.literal('anomaly'), ...Of, data: EgressAnomaly }),
 ])
 export type EgressRunReport = z.infer<typeof EgressRunReport>
 
@@ -279,9 +297,6 @@ export type EgressReport = z.infer<typeof EgressReport>
 export const CredentialAnswer = z.strictObject({
   type: z.literal('credential'),
   id: z.int().nonnegative(),
-  answer: z.union([
-    z.strictObject({ value: z.string().min(1).max(4096) }),
-    z.strictObject({ fault: z.string() }),
-  ]),
+  answer: z.union([z.strictObject({ value: CredentialValue }), z.strictObject({ fault: z.string() })]),
 })
 export type CredentialAnswer = z.infer<typeof CredentialAnswer>

@@ -58,5 +58,7 @@ export function names(slice: Slice) {
     },
     /** Secret with those key files in the control plane's namespace. An operator or another tool creates it. */
     keysSecret: `${prefix}-keys`,
+    /** Secret with the values of the operator's credentials, by their ids, in the same namespace. Created in the same way. */
+    credentialsSecret: `${prefix}-credentials`,
   } as const
 }

@@ -4,6 +4,8 @@ export const METRICS_PORT = 9090
 export const EGRESS_PROXY_PORT = 3128
 /** Health and metrics of the egress proxy. */
 export const EGRESS_HEALTH_PORT = 8081
+/** Health of the process that inserts credentials, in the pod of the egress proxy. */
+export const EGRESS_CREDENTIALS_HEALTH_PORT = 8083
 /** Port of the API for replicas of the egress proxy. Network policies open it to no other pod. */
 export const EGRESS_CONTROL_PORT = 8082
 /** Ports of a sandbox that a preview may open. */

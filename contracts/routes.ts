@@ -40,6 +40,8 @@ export const API_ROUTES = {
 export const EGRESS_CONTROL_ROUTES = {
   control: '/internal/egress/control',
   events: '/internal/egress/events',
+  /** Only for the process that inserts credentials. */
+  credentials: '/internal/egress/credentials',
 } as const
 
 /** Routes of the egress proxy on its port for health and metrics. */

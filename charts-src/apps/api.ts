@@ -10,13 +10,9 @@ import { DatabaseSetup } from '../constructs/database-setup.ts'
 import { HttpsGateway, HttpsRedirect, ServiceRoute } from '../constructs/gateway.ts'
 import { Monitoring } from '../constructs/monitoring.ts'
 import { PolicyFiles } from '../constructs/policy-files.ts'
+import { ServiceScaling } from '../constructs/service-scaling.ts'
 import type { Environment } from '../environment/schema.ts'
-import {
-  IntOrString,
-  KubeHorizontalPodAutoscalerV2,
-  KubePodDisruptionBudget,
-  KubeService,
-} from '../imports/k8s.js'
+import { IntOrString, KubeService } from '../imports/k8s.js'
 import { apiHosts, workloads } from '../workloads.ts'
 
 /** Every Kubernetes permission of the API, in the sandbox namespace only. */
@@ -45,36 +41,10 @@ export function addApi(chart: Chart, environment: Environment, egress: EgressPol
   new DatabaseSetup(chart, 'DatabaseSetup', { environment })
   const policy = new PolicyFiles(chart, 'Policy', { environment, egress })
   new ApiDeployment(chart, 'Deployment', { environment, policy })
-  addScaling(chart, environment)
+  new ServiceScaling(chart, 'Scaling', { workload: workloads(slice).api, size: environment.sizes.api })
   addPublicRoutes(chart, environment)
   addEgressControl(chart, environment)
   new Monitoring(chart, 'Monitoring', { environment })
-}
-
-function addScaling(chart: Chart, { slice, sizes }: Environment): void {
-  const { name, namespace, labels } = workloads(slice).api
-  new KubePodDisruptionBudget(chart, 'DisruptionBudget', {
-    metadata: { name, namespace },
-    spec: {
-      // With one replica, `minAvailable: 1` would block every node upgrade.
-      maxUnavailable: IntOrString.fromNumber(1),
-      unhealthyPodEvictionPolicy: 'AlwaysAllow',
-      selector: { matchLabels: labels },
-    },
-  })
-  const { replicas, maxReplicas, cpuTargetPercent } = sizes.api
-  if (maxReplicas <= replicas) return
-  // Not memory: the memory of the server does not shrink, so the Deployment would stay at its maximum.
-  const target = { type: 'Utilization', averageUtilization: cpuTargetPercent }
-  new KubeHorizontalPodAutoscalerV2(chart, 'Autoscaler', {
-    metadata: { name, namespace },
-    spec: {
-      scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name },
-      minReplicas: replicas,
-      maxReplicas,
-      metrics: [{ type: 'Resource', resource: { name: 'cpu', target } }],
-    },
-  })
 }
 
 function addPublicRoutes(chart: Chart, { slice, infra }: Environment): void {

@@ -5,7 +5,7 @@ import { names } from '../../contracts/names.ts'
 import { NamespaceLimits } from '../constructs/namespace-limits.ts'
 import { containerResources, count, mib, millis } from '../constructs/quantities.ts'
 import { ephemeralLimits } from '../environment/pod-needs.ts'
-import type { Environment } from '../environment/schema.ts'
+import type { ContainerSize, Environment } from '../environment/schema.ts'
 import {
   KubeNamespace,
   KubePriorityClass,
@@ -162,13 +162,15 @@ function addControlPlaneLimits(chart: Chart, { slice, sizes }: Environment): voi
 function addEgressLimits(chart: Chart, { slice, sizes: { egressProxy } }: Environment): void {
   const { egress: namespace } = names(slice).namespaces
   const pods = egressProxy ? egressProxy.maxReplicas + 1 : 0
+  const containers = egressProxy ? [egressProxy.container, egressProxy.credentials ?? []].flat() : []
+  const all = (key: keyof ContainerSize) => pods * containers.reduce((sum, size) => sum + size[key], 0)
   const quota = egressProxy
     ? computeQuota({
         pods,
-        cpuMillis: pods * egressProxy.container.cpuMillis,
-        maxCpuMillis: pods * egressProxy.container.maxCpuMillis,
-        memoryMib: pods * egressProxy.container.memoryMib,
-        ephemeralMib: pods * egressProxy.container.ephemeralMib,
+        cpuMillis: all('cpuMillis'),
+        maxCpuMillis: all('maxCpuMillis'),
+        memoryMib: all('memoryMib'),
+        ephemeralMib: all('ephemeralMib'),
       })
     : { pods: count(pods) }
   new NamespaceLimits(chart, 'EgressLimits', { name: namespace, namespace, quota })

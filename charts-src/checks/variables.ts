@@ -24,6 +24,15 @@ interface Contract {
 
 const OPEN_SANDBOX = 'charts-src/constructs/sandbox-env.ts'
 
+const EGRESS_PROXY: Contract = {
+  schema: EgressProxyEnv,
+  prefix: EGRESS_PROXY_ENV_PREFIX,
+  also: [],
+  // Node itself reads it.
+  passes: ['NODE_EXTRA_CA_CERTS'],
+  open: 'charts-src/constructs/egress-proxy-deployment.ts',
+}
+
 const CONTRACTS: Readonly<Record<string, Contract>> = {
   [CONTAINERS.agentHost]: {
     schema: AgentHostEnv,
@@ -46,12 +55,8 @@ const CONTRACTS: Readonly<Record<string, Contract>> = {
       missingInPod({ ...env, [POD_VARIABLE]: 'set' }).map(({ key, message }) => `${key} ${message}`),
     open: 'charts-src/constructs/api-env.ts',
   },
-  'egress-proxy': {
-    schema: EgressProxyEnv,
-    prefix: EGRESS_PROXY_ENV_PREFIX,
-    also: [],
-    open: 'charts-src/constructs/egress-proxy-deployment.ts',
-  },
+  'egress-proxy': EGRESS_PROXY,
+  'egress-credentials': EGRESS_PROXY,
   'database-setup': {
     schema: DatabaseSetupEnv,
     prefix: API_ENV_PREFIX,

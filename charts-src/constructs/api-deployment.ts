@@ -6,7 +6,7 @@ import type { Environment } from '../environment/schema.ts'
 import type { Volume, VolumeMount } from '../imports/k8s.js'
 import { workloads } from '../workloads.ts'
 import { API_KEYS_FOLDER, API_STATE_FOLDER, apiEnv } from './api-env.ts'
-import type { PolicyFiles } from './policy-files.ts'
+import { CREDENTIALS_FOLDER, type PolicyFiles } from './policy-files.ts'
 import { containerResources, mib } from './quantities.ts'
 import { ServiceDeployment } from './service-deployment.ts'
 import { exchangeToken } from './token-volumes.ts'
@@ -61,22 +61,32 @@ function container(environment: Environment, policy: ApiDeploymentProps['policy'
 }
 
 const KEYS_VOLUME = 'keys'
+const CREDENTIALS_VOLUME = 'credentials'
 
-function volumes({ slice, infra, sizes }: Environment): Volume[] {
+function volumes({ slice, egress, infra, sizes }: Environment): Volume[] {
   const sizeLimit = mib(sizes.api.container.ephemeralMib)
   // Without a vault another tool creates the Secret of this name: the tree contains no Secret.
-  const keys = { name: KEYS_VOLUME, secret: { secretName: names(slice).keysSecret, defaultMode: 0o440 } }
+  const { keysSecret, credentialsSecret } = names(slice)
+  const keys = { name: KEYS_VOLUME, secret: { secretName: keysSecret, defaultMode: 0o440 } }
+  const credentials = {
+    name: CREDENTIALS_VOLUME,
+    secret: { secretName: credentialsSecret, defaultMode: 0o440 },
+  }
   return [
     { name: 'state', emptyDir: { sizeLimit } },
     { name: 'tmp', emptyDir: { sizeLimit } },
     infra.azure ? exchangeToken().volume : keys,
+    ...(egress.credentials ? [credentials] : []),
   ]
 }
 
-function volumeMounts({ infra }: Environment): VolumeMount[] {
+function volumeMounts({ egress, infra }: Environment): VolumeMount[] {
   return [
     { name: 'state', mountPath: API_STATE_FOLDER },
     { name: 'tmp', mountPath: '/tmp' },
     infra.azure ? exchangeToken().mount : { name: KEYS_VOLUME, mountPath: API_KEYS_FOLDER, readOnly: true },
+    ...(egress.credentials
+      ? [{ name: CREDENTIALS_VOLUME, mountPath: CREDENTIALS_FOLDER, readOnly: true }]
+      : []),
   ]
 }

@@ -4,7 +4,7 @@ import { names } from '../../contracts/names.ts'
 import { API_PORT, EGRESS_CONTROL_PORT, METRICS_PORT } from '../../contracts/ports.ts'
 import type { Environment } from '../environment/schema.ts'
 import { apiHosts } from '../workloads.ts'
-import { CEILING_FILE, EGRESS_FILE } from './policy-files.ts'
+import { CEILING_FILE, CREDENTIALS_FILE, EGRESS_FILE, ROOTS_FILE } from './policy-files.ts'
 import { EXCHANGE_TOKEN } from './token-volumes.ts'
 
 /**
@@ -34,6 +34,8 @@ export function apiEnv({ egress, infra, isolation, sizes, slice }: Input): Recor
       AGENTWEAVER_EGRESS_CONTROL_PORT: String(EGRESS_CONTROL_PORT),
       AGENTWEAVER_EGRESS_FILE: EGRESS_FILE,
     }),
+    ...(egress.credentials && { AGENTWEAVER_CREDENTIALS_FILE: CREDENTIALS_FILE }),
+    ...(egress.roots && { AGENTWEAVER_EGRESS_ROOTS_FILE: ROOTS_FILE }),
     AGENTWEAVER_CHECKPOINT_EVERY_SECONDS: String(runs.checkpointSeconds),
     AGENTWEAVER_HOST: '::',
     AGENTWEAVER_IDLE_TIMEOUT_SECONDS: String(runs.idleSeconds),

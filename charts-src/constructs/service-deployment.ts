@@ -22,6 +22,17 @@ interface ReadinessProbe {
   readonly failureThreshold: number
 }
 
+type ServiceContainer = Pick<
+  Container,
+  'name' | 'image' | 'args' | 'ports' | 'env' | 'resources' | 'volumeMounts'
+>
+
+interface Probes {
+  readonly port: number
+  readonly healthz: string
+  readonly readyz: ReadinessProbe
+}
+
 export interface ServiceDeploymentProps {
   readonly workload: {
     readonly name: string
@@ -33,8 +44,10 @@ export interface ServiceDeploymentProps {
   readonly annotations?: Readonly<Record<string, string>>
   readonly pod: Required<Pick<PodSpec, 'automountServiceAccountToken' | 'terminationGracePeriodSeconds'>> &
     Pick<PodSpec, 'dnsConfig' | 'volumes'>
-  readonly container: Pick<Container, 'name' | 'image' | 'ports' | 'env' | 'resources' | 'volumeMounts'>
-  readonly probes: { readonly port: number; readonly healthz: string; readonly readyz: ReadinessProbe }
+  readonly container: ServiceContainer
+  readonly probes: Probes
+  /** A second container. @default none */
+  readonly second?: { readonly container: ServiceContainer; readonly probes: Probes } | undefined
 }
 
 /**
@@ -66,7 +79,7 @@ function deploymentSpec(props: ServiceDeploymentProps): KubeDeploymentProps['spe
   }
 }
 
-function podSpec({ workload, pod, container, probes }: ServiceDeploymentProps): PodSpec {
+function podSpec({ workload, pod, container, probes, second }: ServiceDeploymentProps): PodSpec {
   const { name, labels } = workload
   return {
     ...pod,
@@ -89,11 +102,14 @@ function podSpec({ workload, pod, container, probes }: ServiceDeploymentProps): 
       spread('kubernetes.io/hostname', labels),
       spread('topology.kubernetes.io/zone', labels),
     ],
-    containers: [{ ...container, ...containerDefaults(probes) }],
+    containers: [
+      { ...container, ...containerDefaults(probes) },
+      ...(second ? [{ ...second.container, ...containerDefaults(second.probes) }] : []),
+    ],
   }
 }
 
-function containerDefaults({ port, healthz, readyz }: ServiceDeploymentProps['probes']) {
+function containerDefaults({ port, healthz, readyz }: Probes) {
   return {
     imagePullPolicy: 'IfNotPresent',
     securityContext: {

@@ -1,5 +1,5 @@
 import { IDENTITY_AUDIENCE } from '../../contracts/configure.ts'
-import { EGRESS_CONTROL_TOKEN } from '../../contracts/egress-proxy-env.ts'
+import { EGRESS_CONTROL_TOKEN, EGRESS_CREDENTIALS_TOKEN } from '../../contracts/egress-proxy-env.ts'
 import { IDENTITY_TOKEN } from '../../contracts/pod.ts'
 import type { Volume, VolumeMount } from '../imports/k8s.js'
 
@@ -29,6 +29,7 @@ export interface MountedToken {
 export const exchangeToken = () => mountedToken('azure-token', EXCHANGE_TOKEN)
 export const identityToken = () => mountedToken('identity-token', IDENTITY)
 export const controlToken = () => mountedToken('control-token', EGRESS_CONTROL_TOKEN)
+export const credentialsToken = () => mountedToken('credentials-token', EGRESS_CREDENTIALS_TOKEN)
 
 interface Token {
   readonly audience: string

@@ -91,9 +91,15 @@ function overlapsIn(cidrs: readonly Cidr[]): string[] {
   )
 }
 
-function proxyMistakes({ mode, proxyAddress }: Environment['egress'], services: readonly string[]): string[] {
+/** Keys of `egress` that only mode `proxy` reads. */
+const PROXY_KEYS = ['proxyAddress', 'credentials', 'roots'] as const
+
+function proxyMistakes(egress: Environment['egress'], services: readonly string[]): string[] {
+  const { mode, proxyAddress } = egress
   if (mode !== 'proxy')
-    return proxyAddress === undefined ? [] : [`egress.proxyAddress: is there, but the mode is ${mode}`]
+    return PROXY_KEYS.filter((key) => egress[key] !== undefined).map(
+      (key) => `egress.${key}: is there, but the mode is ${mode}`,
+    )
   if (proxyAddress === undefined)
     return [
       'egress.proxyAddress: is missing, and in mode proxy sandboxes have no resolver to find the proxy by',
@@ -106,9 +112,17 @@ function proxyMistakes({ mode, proxyAddress }: Environment['egress'], services: 
   return isOfService ? [] : [`egress.proxyAddress: ${proxyAddress} is in none of infra.network.serviceCidrs`]
 }
 
-function proxySizeMistakes({ mode }: Environment['egress'], { egressProxy }: Environment['sizes']): string[] {
-  if (mode === 'proxy')
-    return egressProxy === undefined ? ['sizes.egressProxy: is missing, and the mode is proxy'] : []
+function proxySizeMistakes(
+  { mode, credentials }: Environment['egress'],
+  { egressProxy }: Environment['sizes'],
+): string[] {
+  if (mode === 'proxy') {
+    if (egressProxy === undefined) return ['sizes.egressProxy: is missing, and the mode is proxy']
+    if ((credentials === undefined) === (egressProxy.credentials === undefined)) return []
+    return credentials === undefined
+      ? ['sizes.egressProxy.credentials: is there, but egress.credentials is missing']
+      : ['sizes.egressProxy.credentials: is missing, and egress.credentials names credentials']
+  }
   return egressProxy === undefined ? [] : [`sizes.egressProxy: is there, but the mode is ${mode}`]
 }
 
@@ -142,6 +156,9 @@ function containerMistakes({ sandboxes, api, egressProxy }: Environment['sizes']
       [`sizes.sandboxes.${kind}.toolbox`, sandboxes[kind].toolbox] as const,
     ]),
     ...scaled.map(([path, { container }]) => [`${path}.container`, container] as const),
+    ...(egressProxy?.credentials
+      ? [['sizes.egressProxy.credentials', egressProxy.credentials] as const]
+      : []),
   ]
   return [
     ...sizes

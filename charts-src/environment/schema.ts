@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { CredentialFields, GitHubAppPlace, hasIdTwice } from '../../contracts/credentials.ts'
 import { Slice } from '../../contracts/names.ts'
 import { InfraOutputs } from '../../contracts/outputs.ts'
 import { SandboxSettingsPatch } from '../../contracts/policy.ts'
@@ -82,6 +83,8 @@ const Sizes = z.strictObject({
       maxReplicas: z.int().min(2).max(50),
       cpuTargetPercent: z.int().min(20).max(90),
       container: ContainerSize,
+      /** The container that inserts credentials. Needed if \`egress.credentials\` names any. */
+      credentials: ContainerSize.optional(),
     })
     .optional(),
   runs: z.strictObject({
@@ -121,6 +124,18 @@ const Ed25519Key = z.strictObject(
   },
 )
 
+/** One PEM certificate of an authority. */
+const RootCertificate = z
+  .string()
+  .max(16_384)
+  .regex(
+    /^-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n]+-----END CERTIFICATE-----\n?$/,
+    'must be one certificate in PEM',
+  )
+
+/** The value is in the Secret for credentials, under the id: a token, or the private key of the GitHub App. */
+const CredentialPlace = CredentialFields.extend({ githubApp: GitHubAppPlace.optional() })
+
 /** Without folders of the machine: a sandbox in a cluster sees none. */
 const Ceiling = SandboxSettingsPatch.omit({ allowed_repository_roots: true }).superRefine(
   (patch, context) => {
@@ -146,6 +161,15 @@ export const ENVIRONMENT_SECTIONS = {
      * address.
      */
     proxyAddress: z.union([z.ipv4(), z.ipv6()]).optional(),
+    /** Credentials that the proxy inserts into requests of commands (mode `proxy`). */
+    credentials: z
+      .array(CredentialPlace)
+      .min(1)
+      .max(64)
+      .refine((entries) => !hasIdTwice(entries), 'has an id twice')
+      .optional(),
+    /** Authorities that the proxy and the commands trust in addition to the public ones (mode `proxy`). */
+    roots: z.array(RootCertificate).min(1).max(16).optional(),
   }),
   /** Limits of every run that no caller and no repository can widen, as in the operator's file. */
   ceiling: Ceiling,

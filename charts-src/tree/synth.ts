@@ -87,8 +87,22 @@ function renderTree(environment: Environment, egress: EgressPolicy): Rendered & 
     faults: [
       ...findings.map((finding) => describeFinding(name, finding)),
       ...checkReachability(objects, environment, egress),
+      ...unknownCredentials(environment, egress),
     ],
   }
+}
+
+/** The API would not start with a destination whose credential it does not have. */
+function unknownCredentials({ name, egress: { mode, credentials = [] } }: Environment, egress: EgressPolicy) {
+  const known = new Set(credentials.map(({ id }) => id))
+  const named = [...egress.classes.agent, ...egress.classes.command].flatMap(
+    ({ credential }) => credential ?? [],
+  )
+  const unknown = mode === 'proxy' ? [...new Set(named)].filter((id) => !known.has(id)) : []
+  return unknown.map(
+    (id) =>
+      `environments/${name}.json: egress.credentials: does not list ${id}, which policies/agent/egress.yaml names`,
+  )
 }
 
 function loadFile({ root }: Project, name: string) {

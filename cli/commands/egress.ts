@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { Command } from 'commander'
+import * as z from 'zod'
 import type { DeniedEgress, RunEgress } from '../../contracts/run-egress.ts'
 import { EgressPolicyError, readEgressPolicyText } from '../../policies/agent/egress/load.ts'
 import { messageOf } from '../../runtime/kit/errors.ts'
@@ -18,12 +19,20 @@ import {
   serviceSuffix,
 } from './command.ts'
 
+const REASON_MISSING = 'Say why, for the audit record: --reason TEXT.'
+const AllowOptions = ServiceOptions.extend({
+  run: z.string({ error: 'Name the run: --run RUN.' }),
+  reason: z.string({ error: REASON_MISSING }).refine((text) => text.trim() !== '', REASON_MISSING),
+})
 const SuggestOptions = ServiceOptions.extend({ file: ServiceOptions.shape.url })
 
 export function egressCommand(context: CliContext): Command {
   return new Command('egress')
-    .description('Explain what the egress proxy refused to a run, and suggest entries for the egress file.')
+    .description(
+      'Explain what the egress proxy refused to a run, suggest entries for the egress file, and allow a run one more host.',
+    )
     .addCommand(explainCommand(context))
+    .addCommand(allowCommand(context))
     .addCommand(suggestCommand(context))
 }
 
@@ -44,9 +53,41 @@ function explainCommand(context: CliContext): Command {
     const egress = await readEgress(context, options, id)
     if (options.json) terminal.json(egress)
     else {
-      terminal.print([...refusalLines(egress, context), ...hostLines(egress, context)])
+      terminal.print([
+        ...refusalLines(egress, context),
+        ...anomalyLines(egress, context),
+        ...allowedLines(egress, context),
+        ...hostLines(egress, context),
+      ])
       if (egress.denied.length > 0)
         terminal.note(`A diff for the egress file: agentweaver egress suggest ${id}${serviceSuffix(options)}`)
+    }
+    context.exit(EXIT.ok)
+  })
+  return command
+}
+
+function allowCommand(context: CliContext): Command {
+  const command = newServiceCommand({
+    usage: 'allow',
+    about:
+      "Allow a run that works one host that its settings (egress_hosts, --egress-host) leave out. The operator's egress list " +
+      'and settings must have the host, and its limits there apply. Recorded in the audit trail with who and why.',
+    example: 'agentweaver egress allow registry.npmjs.org --run run_0197f6f2… --reason "the build needs npm"',
+  })
+    .argument('<host>', 'name of the host')
+    .option('--run <run>', 'id of the run')
+    .option('--reason <text>', 'why, for the audit record and the owner of the run')
+  command.action(async (name: string) => {
+    const options = parseOptions(AllowOptions, command)
+    const { terminal } = context
+    const host = name.toLowerCase().replace(/\.$/, '')
+    await using connection = await openConnection(context, options)
+    const allowed = await connection.client.allowEgress(options.run, { host, reason: options.reason })
+    if (options.json) terminal.json(allowed)
+    else {
+      terminal.print(`${allowed.host}  ${terminal.paint.green('allowed')} for ${options.run}`)
+      terminal.note(`To end it: agentweaver restrict no-network ${options.run} --reason TEXT`)
     }
     context.exit(EXIT.ok)
   })
@@ -70,6 +111,27 @@ function refusalLines({ denied, isComplete }: RunEgress, { terminal }: CliContex
     ]),
     ...(isComplete ? [] : ['', 'The run has more reports than are shown here.']),
   ]
+}
+
+const anomalyLines = ({ anomalies }: RunEgress, { terminal: { paint } }: CliContext): string[] =>
+  anomalies.flatMap(({ kind, host, port, reason }) => [
+    '',
+    `${paint.yellow(visible(port === 0 ? host : `${host}:${port}`))}  unusual (${kind})`,
+    `  ${visible(reason)}`,
+  ])
+
+function allowedLines({ allowed }: RunEgress, { terminal }: CliContext): string[] {
+  if (allowed.length === 0) return []
+  const rows = table(
+    allowed,
+    [
+      { title: 'ALLOWED', value: ({ host }) => host },
+      { title: 'BY', value: ({ by }) => visible(by) },
+      { title: 'REASON', value: ({ reason }) => visible(reason) },
+    ],
+    { paint: terminal.paint, width: terminal.width },
+  )
+  return ['', ...rows]
 }
 
 function hostLines({ hosts }: RunEgress, { terminal }: CliContext): string[] {

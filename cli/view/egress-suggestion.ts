@@ -48,6 +48,10 @@ function changeFor(text: string, denied: DeniedEgress, run: Run): Change {
   const entries = loadEgressPolicy(text).classes[run.kind]
   const { host, port, rule } = denied
   const own = entries.filter((entry) => entry.host === host)
+  if (rule === 'not-listed' && denied.remedy.includes('agentweaver egress allow'))
+    return refuse(
+      `the list has it, and the settings of the run leave it out. ${denied.remedy.replace(/\.$/, '')}`,
+    )
   if (own.some((entry) => isAllowedBy(entry, denied)))
     return refuse('an entry allows it already; restart the service if it does not know that entry yet')
   if (rule === 'not-listed') return own.length > 0 ? edited(own) : added(text, denied, run)

@@ -66,6 +66,10 @@ function runRenderers(look: Look): Renderers {
         ['network', 'yellow'],
         `${visible(`${method === undefined ? '' : `${method} `}${host}:${port} refused${count > 1 ? ` ${count} times` : ''}: ${reason}.`)}  ${paint.dim(visible(remedy))}`,
       ),
+    'egress.anomaly': ({ host, port, reason }) =>
+      row(look, ['network', 'yellow'], visible(`${port === 0 ? host : `${host}:${port}`}: ${reason}`)),
+    'egress.allowed': ({ host, by, reason }) =>
+      row(look, 'network', `${visible(`${by} allowed ${host}`)}  ${paint.dim(visible(reason))}`),
     'egress.credential_used': ({ credentialId, host }) =>
       row(look, 'network', `used the credential ${credentialId} for ${visible(host)}`),
     'workspace.prepared': (data) => row(look, 'workspace', preparedWords(data, look)),

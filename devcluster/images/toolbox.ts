@@ -79,6 +79,8 @@ export function git(): LayerEntry[] {
   return [
     ...programWithLibraries('/usr/bin/git', 'usr/bin/git'),
     ...folderEntries('/usr/lib/git-core', 'usr/lib/git-core'),
+    // For its libraries.
+    ...programWithLibraries('/usr/lib/git-core/git-remote-http', 'usr/lib/git-core/git-remote-http'),
     ...folderEntries('/usr/share/git-core/templates', 'usr/share/git-core/templates'),
   ]
 }

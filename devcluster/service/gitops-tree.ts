@@ -16,18 +16,25 @@ export interface CommandResult {
 
 export type EnvironmentChange = (environment: Environment) => object
 
+export interface Changes {
+  readonly environment: EnvironmentChange
+  /** Text of the egress policy. @default the file of this repository */
+  readonly egress?: string | undefined
+}
+
 /**
  * Renders a changed copy of `environments/NAME.json` into `folder`, and returns the path of the rendered tree. The
  * files of the repository are not changed.
  */
-export function renderChanged(folder: string, name: string, change: EnvironmentChange): string {
+export function renderChanged(folder: string, name: string, change: EnvironmentChange | Changes): string {
+  const { environment: changed, egress } = typeof change === 'function' ? { environment: change } : change
   const environments = join(folder, 'environments')
   mkdirSync(environments, { recursive: true })
   const environment = JSON.parse(
     readFileSync(join(ROOT, 'environments', `${name}.json`), 'utf8'),
   ) as Environment
-  writeFileSync(join(environments, `${name}.json`), JSON.stringify(change(environment)))
-  const rendering = renderProject({ root: folder }, [name])
+  writeFileSync(join(environments, `${name}.json`), JSON.stringify(changed(environment)))
+  const rendering = renderProject({ root: folder, ...(egress !== undefined && { egress }) }, [name])
   if (!rendering.ok) throw new HarnessError(rendering.mistakes.join('\n'))
   writeProject({ root: folder }, rendering.trees)
   return join(folder, 'gitops', name)

@@ -23,6 +23,10 @@ export interface InstallTarget {
   readonly images?: string | undefined
   /** Changes the environment before its tree is rendered. @default the committed environment */
   readonly change?: (environment: Environment) => Environment
+  /** Text of the egress policy. @default the file of this repository */
+  readonly egress?: string
+  /** Values of the credentials that the environment names, by their ids. @default no Secret is created */
+  readonly credentials?: Readonly<Record<string, string>>
 }
 
 export interface InstalledService {
@@ -36,9 +40,10 @@ export interface InstalledService {
  * and Cilium. The caller stops the database before the cluster.
  */
 export async function installService(
-  { cluster, client, images: archives, change = (environment) => environment }: InstallTarget,
+  target: InstallTarget,
   say: (line: string) => void,
 ): Promise<InstalledService> {
+  const { cluster, client, images: archives, change = (environment) => environment, egress } = target
   say('installing the definitions of the custom resources')
   await installCrds(client, await thirdPartyCrds())
   say('starting PostgreSQL')
@@ -47,13 +52,14 @@ export async function installService(
     const folder = join(cluster.folder, 'service')
     const keys = join(folder, 'keys')
     const { files, jwks } = await makeKeys(keys)
-    await createKeysSecret(client, files)
+    await createSecrets(client, files, target.credentials)
     say(archives ? `importing the images in ${archives}` : 'building and importing the images of this clone')
     const images = archives ? await importBuilt(cluster, archives) : await importImages(cluster)
     say('applying the tree of environments/local.json')
-    const tree = renderChanged(folder, 'local', (environment) =>
-      changed(change(environment), { images, jwks }),
-    )
+    const tree = renderChanged(folder, 'local', {
+      environment: (environment) => changed(change(environment), { images, jwks }),
+      egress,
+    })
     const { code, output } = await applyTree(cluster, [tree])
     if (code !== 0) throw new HarnessError(`the tree was not applied:\n${output}`)
     return { apiKey: files[API_KEY_FILE] ?? '', apiKeyFile: join(keys, API_KEY_FILE), database }
@@ -64,10 +70,18 @@ export async function installService(
 }
 
 /** The tree contains no Secrets, because on Azure the keys are in a vault. */
-async function createKeysSecret(client: KubeClient, files: Readonly<Record<string, string>>): Promise<void> {
-  const metadata = { name: `${CONTROL_PLANE}-keys`, namespace: CONTROL_PLANE }
+async function createSecrets(
+  client: KubeClient,
+  keys: Readonly<Record<string, string>>,
+  credentials: InstallTarget['credentials'],
+): Promise<void> {
   await client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: CONTROL_PLANE } })
-  await client.create({ apiVersion: 'v1', kind: 'Secret', metadata, stringData: files })
+  const create = async (name: string, stringData: Readonly<Record<string, string>>) => {
+    const metadata = { name: `${CONTROL_PLANE}-${name}`, namespace: CONTROL_PLANE }
+    await client.create({ apiVersion: 'v1', kind: 'Secret', metadata, stringData })
+  }
+  await create('keys', keys)
+  if (credentials) await create('credentials', credentials)
 }
 
 async function importImages(cluster: Cluster) {

@@ -11,6 +11,8 @@ type RequestOf<K extends KindName> = Extract<RequestedAgent, { kind: K }>
 export interface ModelSettings {
   readonly openaiBaseUrl?: string
   readonly openaiApiKey?: string
+  /** What model servers may do by themselves, such as `web_search`. */
+  readonly serverTools?: string[]
   /** Base URL of the egress proxy for requests to models. Undefined if agents connect to their servers themselves. */
   readonly egressUrl?: string
   readonly copilotToken?: string

@@ -21,6 +21,7 @@ import { auditRoutes, runAuditRoutes } from './routes/audit.ts'
 import { commandRoutes } from './routes/commands.ts'
 import { decisionRoutes } from './routes/decisions.ts'
 import type { RouteDeps } from './routes/deps.ts'
+import { egressRoutes } from './routes/egress.ts'
 import { eventRoutes } from './routes/events.ts'
 import { fileRoutes } from './routes/files.ts'
 import { healthRoutes } from './routes/health.ts'
@@ -123,6 +124,7 @@ const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps>
   await guarded.register(runRoutes, runs)
   await guarded.register(suspensionRoutes, runs)
   await guarded.register(eventRoutes, runs)
+  await guarded.register(egressRoutes, runs)
   await guarded.register(workspaceRoutes, runs)
   await guarded.register(resultRoutes, runs)
   await guarded.register(commandRoutes, runs)

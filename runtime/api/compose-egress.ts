@@ -3,6 +3,7 @@ import { RequestedAgent } from '../../contracts/agents.ts'
 import type { ModelRoute } from '../../contracts/egress.ts'
 import { names } from '../../contracts/names.ts'
 import { type EgressPolicy, EgressPolicyError, loadEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { hasHost } from '../../policies/agent/egress/narrow.ts'
 import type { ModelSettings } from '../agents/kind.ts'
 import { modelRouteOf } from '../agents/registry.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
@@ -19,13 +20,14 @@ import { type ControlListenerOptions, serveEgressControl } from './egress/contro
 import { LocalEgress } from './egress/local-egress.ts'
 import { createNetworkRules, type NetworkRules } from './egress/network-rules.ts'
 import { ReportWriter } from './egress/report-writer.ts'
-import { createRunCredentials } from './egress/run-credentials.ts'
+import { createRunCredentials, type RunCredentials } from './egress/run-credentials.ts'
 import { createTrust, type EgressTrust } from './egress/trust.ts'
 import { withEgress } from './egress/with-egress.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { createAuditTrail } from './runs/audit-trail.ts'
 import type { ModelProxy } from './runs/deps.ts'
 import type { Restrictions } from './runs/restrictions/restrictions.ts'
+import type { RunNetworks } from './runs/use/run-networks.ts'
 
 type Around = {
   readonly store: Store
@@ -40,6 +42,8 @@ export type ComposedEgress = {
   readonly provider: SandboxProvider
   /** How agents reach their models. Absent if they connect to the servers themselves. */
   readonly modelProxy?: ModelProxy
+  /** Absent without a proxy. */
+  readonly networks?: RunNetworks
   /** Serves the replicas of the proxy. Absent without a proxy in a cluster. */
   readonly serveControl?: () => ReturnType<typeof serveEgressControl>
 }
@@ -58,19 +62,20 @@ export async function composeEgress(
   const clock = () => new Date()
   const writer = new ReportWriter({ store, audit: createAuditTrail(keys), redact, clock, log })
   const trust = await createTrust(keys.derive('egress-ca'), config.egressRootsFile)
+  const withKey = withModelKey(credentials, config.models)
+  const ofRuns = createRunCredentials(withKey, keys.derive('placeholder'))
   if (sandboxes.kind === 'local' || port === undefined) {
-    const withKey = withModelKey(credentials, config.models)
-    const ofRuns = createRunCredentials(withKey, keys.derive('placeholder'))
     const egress = new LocalEgress({
       ...{ store, restrictions, rules, trust, credentials: ofRuns, writer, keys, clock, log },
       routeOf: ({ agentSpec }) => routeOf(agentSpec, config.models),
     })
-    return { provider: withEgress(provider, egress), modelProxy: egress }
+    const networks = networksOf(rules, (runId) => egress.changed(runId))
+    return { provider: withEgress(provider, egress), networks, modelProxy: egress }
   }
   const { namespaces, serviceAccounts } = names(sandboxes.slice)
   const subject = `system:serviceaccount:${namespaces.egress}:${serviceAccounts.egressProxy}`
   return composeCluster(provider, {
-    ...{ store, restrictions, keys, rules, trust, writer, clock, log, subject },
+    ...{ store, restrictions, keys, rules, trust, writer, clock, log, subject, credentials: ofRuns },
     address: { host: config.host, port },
   })
 }
@@ -80,6 +85,7 @@ const routeOf = (agentSpec: unknown, models: ModelSettings): ModelRoute | undefi
 
 type ClusterParts = Omit<Around, 'redact' | 'credentials'> & {
   readonly rules: NetworkRules
+  readonly credentials: RunCredentials
   readonly trust: EgressTrust
   readonly writer: ReportWriter
   readonly clock: () => Date
@@ -88,19 +94,25 @@ type ClusterParts = Omit<Around, 'redact' | 'credentials'> & {
 }
 
 function composeCluster(provider: SandboxProvider, parts: ClusterParts): ComposedEgress {
-  const { store, restrictions, keys, rules, trust, writer, clock, log, subject, address } = parts
+  const { keys, rules, trust, address } = parts
   const { identities } = provider
   if (!identities) throw new TypeError('a provider of pods verifies their identities')
-  const hub = new ControlHub({ store, rules, restrictions, authorities: trust.authorities, log })
+  const hub = new ControlHub({ ...parts, authorities: trust.authorities })
   const onChange = () => hub.changed()
-  const egress = new ClusterEgress({ store, rules, trust, keys, writer, onChange, clock, log })
-  const { jwksFile } = keys
-  const control: ControlListenerOptions = { hub, writer, store, identities, subject, jwksFile, log }
+  const egress = new ClusterEgress({ ...parts, onChange })
+  const control: ControlListenerOptions = { ...parts, hub, identities, jwksFile: keys.jwksFile }
   return {
     provider: withEgress(provider, egress),
+    networks: networksOf(rules, async () => onChange()),
     serveControl: () => serveEgressControl(control, address),
   }
 }
+
+const networksOf = (rules: NetworkRules, changed: RunNetworks['changed']): RunNetworks => ({
+  standingOf: rules.standingOf,
+  isLoosened: ({ kind }, host) => hasHost(rules.loosenedFor(kind), host),
+  changed,
+})
 
 /** A destination with a credential that does not exist could not be used. */
 function refuseUnknownCredentials({ classes }: EgressPolicy, credentials: Credentials): void {

@@ -60,7 +60,7 @@ export async function composeRunService(
   const toolRoots = await toolRootsOf(config, log)
   const ceiling = await readCeiling(config)
   const credentials = await (config.credentialsFile
-    ? loadCredentials(config.credentialsFile)
+    ? loadCredentials(config.credentialsFile, config.sandboxes.kind === 'local' ? 'laptop' : 'pod')
     : NO_CREDENTIALS)
   const forbidden = await privateFoldersOf(config, credentials.files)
   if (config.sandboxes.kind === 'local') await refuseToShow(shownBy({ toolRoots, ceiling }), forbidden)
@@ -81,7 +81,7 @@ export async function composeRunService(
     log,
   })
   const restrictions = new Restrictions({ store, log })
-  const { provider, serveControl, modelProxy } = await composeEgress(config, bare, {
+  const { provider, networks, serveControl, modelProxy } = await composeEgress(config, bare, {
     store,
     restrictions,
     keys,
@@ -108,6 +108,7 @@ export async function composeRunService(
     },
     ceiling,
     restrictions,
+    ...(networks && { networks }),
     ...redaction.ofEvents,
     ...(provider.name === 'local' && {
       folders: createRunFolders({

@@ -25,7 +25,7 @@ import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/poli
 import { Restriction, RestrictionList, type SetRestriction } from '../../contracts/restrictions.ts'
 import { BUNDLE_MEDIA_TYPE, PATCH_MEDIA_TYPE, RunDiff } from '../../contracts/results.ts'
 import { API_ROUTES, TAR_MEDIA_TYPE } from '../../contracts/routes.ts'
-import { RunEgress } from '../../contracts/run-egress.ts'
+import { type AllowEgress, AllowedEgress, RunEgress } from '../../contracts/run-egress.ts'
 import {
   type FolderQuery,
   SettingsComparison,
@@ -145,6 +145,14 @@ function runCalls({ transport, call }: Parts) {
     /** What the egress proxy refused to the run, and the hosts that the run reached. */
     readEgress: (id: string, options?: CallOptions) =>
       call(RunEgress, { method: 'GET', path: runPath(id, 'egress'), ...options }),
+    /** Allows the run one host of the operator's egress list that its settings leave out. */
+    allowEgress: (id: string, host: AllowEgress, options?: CallOptions) =>
+      call(AllowedEgress, {
+        method: 'POST',
+        path: runPath(id, 'egress', 'allowed-hosts'),
+        json: host,
+        ...options,
+      }),
     startTurn: (id: string, turn: StartTurnInput, options?: CallOptions) =>
       call(Turn, { method: 'POST', path: runPath(id, 'turns'), json: turn, ...options }),
     /** Returns when the run has ended, or after two seconds with its current state. */

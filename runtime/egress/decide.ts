@@ -56,12 +56,12 @@ function decideModel({ modelRoute: route }: EgressGeneration, { caller, host, po
 }
 
 /** The operator's list may have the host, but the settings of the run leave it out. */
-function notListed({ withheld = [] }: EgressGeneration, question: Question): Decision {
+function notListed({ runId, withheld = [] }: EgressGeneration, question: Question): Decision {
   return withheld.some((host) => matches(host, question))
     ? refuse(
         'not-listed',
         'the settings of this run leave this host out',
-        'A person can start the run with this host: it must be in egress_hosts of the settings, and in --egress-host if the run was started with that.',
+        `A person can allow it: agentweaver egress allow ${question.host.name} --run ${runId} --reason TEXT.`,
       )
     : refuse('not-listed', 'the host is not in the list of destinations of this run', entryFor(question))
 }

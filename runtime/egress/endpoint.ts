@@ -6,7 +6,7 @@ import type { EgressCaller, EgressDestination, EgressRule } from '../../contract
 import { parseAuthority, type Target } from './authority.ts'
 import type { Connections, OpenConnection } from './connections.ts'
 import { type CredentialGate, NO_CREDENTIALS } from './credentials/gate.ts'
-import { passToBroker } from './credentials/pass-to-broker.ts'
+import { type CallerProof, passToBroker } from './credentials/pass-to-broker.ts'
 import type { Question } from './decide.ts'
 import { type Dialler, dial } from './dial.ts'
 import { ModelRequests } from './model/model-requests.ts'
@@ -32,6 +32,8 @@ export interface EndpointOptions extends Dialler {
   readonly roots?: readonly string[] | undefined
   /** Inserts credentials. Without it, connections for destinations with one go to the process that has it. */
   readonly gate?: CredentialGate | undefined
+  /** Socket of this process, if all sandboxes share one. @default the one that the generation names */
+  readonly brokerPath?: string | undefined
 }
 
 /** Serves one caller. It speaks HTTP as proxies do. */
@@ -40,6 +42,7 @@ export class Endpoint {
   readonly #server: Server
   readonly #requests: Requests
   readonly #sockets = new Set<Socket>()
+  readonly #proofs = new WeakMap<Socket, CallerProof>()
 
   constructor(options: EndpointOptions) {
     const { limits } = options
@@ -81,12 +84,13 @@ export class Endpoint {
     chmodSync(socketPath, 0o600)
   }
 
-  /** Serves a connection from its first byte. The caller was identified by other means than its socket. */
-  accept(socket: Socket, first: Buffer): void {
+  /** Serves a connection from its first byte. The caller was identified by a token. */
+  accept(socket: Socket, first: Buffer, proof: CallerProof): void {
     if (this.#sockets.size >= this.#options.limits.connectionsPerRun) {
       answer(socket, 429, this.#options.connections.refuse({ ...this.#tooMany(), host: 'unknown', port: 0 }))
       return
     }
+    this.#proofs.set(socket, proof)
     socket.unshift(first)
     this.#server.emit('connection', socket)
     socket.resume()
@@ -139,7 +143,7 @@ export class Endpoint {
   /** The other process judges the connection again. This one holds no credential, and counts the bytes of the run. */
   #passOn(asked: Question, client: Socket, head: Buffer): void {
     const { connections } = this.#options
-    const brokerPath = connections.generation?.brokerPath
+    const brokerPath = this.#options.brokerPath ?? connections.generation?.brokerPath
     const refuse = (refusal: Refusal) => this.#refuse(client, asked, refusal)
     if (brokerPath === undefined) {
       refuse(NO_CREDENTIALS.refusal)
@@ -147,7 +151,7 @@ export class Endpoint {
     }
     const connection = connections.begin({ ...asked, protocol: 'https' }, client, true)
     client.once('close', () => connections.end(connection))
-    const passed = { target: asked, head, brokerPath }
+    const passed = { target: asked, head, brokerPath, proof: this.#proofs.get(client) }
     connection.upstream = passToBroker(client, passed, () => refuse(BROKER_GONE))
   }
 

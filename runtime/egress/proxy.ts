@@ -4,7 +4,7 @@ import { unlessAborted } from '../kit/deadline.ts'
 import { messageOf } from '../kit/errors.ts'
 import { Connections } from './connections.ts'
 import { CredentialGate } from './credentials/gate.ts'
-import { joinBroker } from './credentials/pass-to-broker.ts'
+import { passRequestToBroker } from './credentials/pass-to-broker.ts'
 import type { CredentialValues } from './credentials/values.ts'
 import type { Question } from './decide.ts'
 import type { Dialler } from './dial.ts'
@@ -24,6 +24,8 @@ export interface EgressProxyOptions extends Partial<Dialler> {
   readonly roots?: readonly string[]
   /** Makes this the process that inserts credentials. */
   readonly credentials?: CredentialValues
+  /** In a cluster: the socket of the process that inserts credentials. */
+  readonly brokerPath?: string
 }
 
 /** A caller that a token identifies, and where its connection comes from. */
@@ -33,6 +35,8 @@ export interface IdentifiedCaller {
   readonly caller: EgressCaller
   readonly podUid: string
   readonly address: string
+  /** The token itself, for the process that inserts credentials. */
+  readonly token: string
 }
 
 /** What a caller has sent to identify itself. */
@@ -112,7 +116,7 @@ export class EgressProxy {
    * Waits until the state lists the sandbox of a caller, for at most `ms`. A caller with a valid token may connect before
    * the message that lists its sandbox arrives, because each replica follows its own stream.
    */
-  async untilListed(caller: IdentifiedCaller, ms: number): Promise<void> {
+  async untilListed(caller: Omit<IdentifiedCaller, 'token'>, ms: number): Promise<void> {
     const giveUp = AbortSignal.timeout(ms)
     while (!this.#servedTo(caller) && !giveUp.aborted)
       await unlessAborted(this.#nextState.promise, giveUp).catch(() => undefined)
@@ -129,13 +133,13 @@ export class EgressProxy {
     const { modelRoute } = served.generation
     const isBrokered = first.isModel && caller.caller === 'agent-host' && modelRoute?.credential !== undefined
     if (isBrokered && !served.gate) {
-      this.#passModelOn(served, socket, first.bytes)
+      this.#passModelOn(served, socket, { first: first.bytes, address: caller.address })
       return undefined
     }
     const known = served.endpoints.get(caller.caller)
     const endpoint = known ?? this.#endpoint(served, { caller: caller.caller })
     served.endpoints.set(caller.caller, endpoint)
-    endpoint.accept(socket, first.bytes)
+    endpoint.accept(socket, first.bytes, { token: caller.token, address: caller.address })
     return undefined
   }
 
@@ -162,12 +166,12 @@ export class EgressProxy {
   #passModelOn(
     { connections, generation: { modelRoute: route } }: Served,
     socket: Socket,
-    first: Buffer,
+    { first, address }: { readonly first: Buffer; readonly address: string },
   ): void {
     const server = route && serverOf(route)
     const { host, port } = server?.target ?? { host: { kind: 'name', name: 'the model server' }, port: 0 }
     const gone = () => answer(socket, 503, connections.refuse({ ...BROKER_GONE, host: host.name, port }))
-    const brokerPath = route?.brokerPath
+    const { brokerPath = route?.brokerPath, brokerPath: shared } = this.#options
     if (brokerPath === undefined) {
       gone()
       return
@@ -175,10 +179,12 @@ export class EgressProxy {
     const question: Question = { host, port, caller: 'agent-host', protocol: 'model' }
     const connection = connections.begin(question, socket, true)
     socket.once('close', () => connections.end(connection))
-    connection.upstream = joinBroker(socket, { first, brokerPath }, gone)
+    // A socket that all sandboxes share does not identify the client.
+    const passed = { first, brokerPath, ...(shared !== undefined && { address }) }
+    connection.upstream = passRequestToBroker(socket, passed, gone)
   }
 
-  #servedTo(caller: IdentifiedCaller): Served | undefined {
+  #servedTo(caller: Omit<IdentifiedCaller, 'token'>): Served | undefined {
     const served = this.#served.get(keyOf(caller))
     return served?.generation.pod?.uid === caller.podUid ? served : undefined
   }

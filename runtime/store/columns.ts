@@ -73,6 +73,10 @@ export const Origin = z.object({
   copied: z.array(z.enum(['workspace', 'session'])),
   sequence: z.int(),
 })
+/** Hosts that people allowed to a run, beyond its settings. */
+export const AllowedHosts = z.array(
+  z.object({ host: z.string(), reason: z.string(), by: z.string(), at: z.string() }),
+)
 export const CarriedCalls = z.array(z.string())
 /** A kind of use that an older release did not count is 0. */
 export const Usage = z.object({

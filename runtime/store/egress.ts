@@ -1,7 +1,7 @@
 import type * as z from 'zod'
 import type { EgressPod } from '../../contracts/egress.ts'
 import type { SandboxKind } from '../../contracts/names.ts'
-import type { RunSettings } from './columns.ts'
+import type { AllowedHosts, RunSettings } from './columns.ts'
 
 /** A sandbox whose commands have network access through the egress proxy of the cluster. */
 export interface OpenNetwork {
@@ -11,10 +11,11 @@ export interface OpenNetwork {
   readonly pod: EgressPod
 }
 
-/** With the owner and the settings of its run. */
+/** With the owner and the settings of its run, and what people allowed to it. */
 export type LiveNetwork = OpenNetwork & {
   readonly owner: string
   readonly settings: z.infer<typeof RunSettings>
+  readonly allowedHosts: z.infer<typeof AllowedHosts>
 }
 
 export interface EgressReads {

@@ -388,4 +388,11 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 15, name: 'the run from whose checkpoint a run began', up: addSource },
   { version: 16, ...EGRESS_MIGRATION },
   { version: 17, ...RESTRICTION_MIGRATION },
+  {
+    version: 18,
+    name: 'hosts that people allowed to a run',
+    up: async (db) => {
+      await db.schema.alterTable('runs').addColumn('allowed_hosts_json', 'text').execute()
+    },
+  },
 ]

@@ -160,6 +160,7 @@ interface RunsTable {
   agent_spec_json: string
   labels_json: string
   settings_json: string
+  allowed_hosts_json: string | null
   interactive: number
   generation: number
   sandbox_json: string | null

@@ -46,6 +46,8 @@ export interface RunRow {
   readonly checkpointAt?: string
   /** Settings in force for this run, after ceiling, policy and request. */
   readonly settings: z.infer<typeof columns.RunSettings>
+  /** Hosts of the operator's egress list that people allowed to this run, although its settings leave them out. */
+  readonly allowedHosts: z.infer<typeof columns.AllowedHosts>
   readonly policyVersion: string
   readonly keyId: string
   /** Last host sequence of the current generation that is committed here. */
@@ -103,6 +105,7 @@ export type NewRun = Omit<
   | 'usage'
   | 'touched'
   | 'agentSpec'
+  | 'allowedHosts'
 > & {
   readonly agentSpec: unknown
   /** What the source of a run has read, for a run that begins from a checkpoint. */
@@ -130,6 +133,7 @@ export type RunChange = Partial<
     | 'suspendAskedAt'
     | 'usage'
     | 'touched'
+    | 'allowedHosts'
   >
 > & {
   // `null`: no process drives the run; the run does not wait.

@@ -56,6 +56,15 @@ it('reads a value again at each use', async () => {
   await expect(credentials.read('other')).rejects.toThrow('no such credential')
 })
 
+it('accepts files that the group of a pod reads, and none that others read', async () => {
+  const entry = '{ id: git, file: token }'
+
+  await expect(loadCredentials(aFile(entry, VALUE, 0o440).file)).rejects.toThrow('chmod 600')
+  expect(await (await loadCredentials(aFile(entry, VALUE, 0o440).file, 'pod')).read('git')).toBe(VALUE)
+  await expect(loadCredentials(aFile(entry, VALUE, 0o444).file, 'pod')).rejects.toThrow('can use it')
+  await expect(loadCredentials(aFile(entry, VALUE, 0o460).file, 'pod')).rejects.toThrow('can use it')
+})
+
 it.for([
   ['a file that others can read', '{ id: git, file: token }', VALUE, 0o644, 'chmod 600'],
   ['a short value', '{ id: git, file: token }', 'short', 0o600, '16 to 4096'],

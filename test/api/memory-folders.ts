@@ -54,6 +54,8 @@ export const aRunEgress = ({ id, kind }: Run): RunEgress => ({
   runId: id,
   kind,
   denied: [],
+  allowed: [],
+  anomalies: [],
   hosts: [],
   isComplete: true,
 })

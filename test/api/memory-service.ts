@@ -5,6 +5,7 @@ import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import type { SetRestriction } from '../../contracts/restrictions.ts'
 import type { RunDiff } from '../../contracts/results.ts'
+import type { AllowEgress } from '../../contracts/run-egress.ts'
 import type { FileAnswer } from '../../contracts/toolbox.ts'
 import type { FolderQuery, TrustFolder } from '../../contracts/trusted-folders.ts'
 import type { Caller, FileRequest, RunService, Subscription } from '../../runtime/api/runs/service.ts'
@@ -225,6 +226,12 @@ export class MemoryService implements RunService {
   listApprovals = async (caller: Caller, id: string) => ({ items: this.#visible(caller, id).approvals })
   readEgress = async (caller: Caller, id: string) => aRunEgress(this.#visible(caller, id).run)
 
+  async allowEgress(caller: Caller, id: string, { host, reason }: AllowEgress) {
+    this.#begin('allowEgress')
+    this.#visible(caller, id)
+    return { host, reason, by: caller.owner, at: AT }
+  }
+
   async decideShell(caller: Caller, id: string, decision: Parameters<RunService['decideShell']>[2]) {
     this.#begin('decideShell')
     const { requestId, commandHash } = decision
@@ -283,24 +290,18 @@ export class MemoryService implements RunService {
     this.#folders.forget(caller, path)
   }
 
-  async listTrustedFolders(caller: Caller) {
-    return { items: this.#folders.list(caller) }
-  }
+  listTrustedFolders = async (caller: Caller) => ({ items: this.#folders.list(caller) })
 
   readonly readAudit = readAudit
   readonly verifyAudit = verifyAudit
 
-  async readRunAudit(caller: Caller, id: string) {
-    return auditOf(this.#visible(caller, id).run.id)
-  }
+  readRunAudit = async (caller: Caller, id: string) => auditOf(this.#visible(caller, id).run.id)
 
   async ready() {
     return { ready: this.isReady, checks: [{ name: 'store', ok: this.isReady, detail: 'in memory' }] }
   }
 
-  async metrics() {
-    return '# TYPE agentweaver_runs gauge\nagentweaver_runs 0\n'
-  }
+  metrics = async () => '# TYPE agentweaver_runs gauge\nagentweaver_runs 0\n'
 
   async #touch(name: string, caller: Caller, id: string) {
     this.#begin(name)

@@ -63,6 +63,12 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
   'GET /api/runs': () => ({ url: '/api/runs', status: 200, foreign: 200 }),
   'GET /api/runs/:id': ({ runId }) => ({ url: `/api/runs/${runId}`, ...own }),
   'GET /api/runs/:id/egress': ({ runId }) => ({ url: `/api/runs/${runId}/egress`, ...own }),
+  'POST /api/runs/:id/egress/allowed-hosts': ({ runId }) => ({
+    url: `/api/runs/${runId}/egress/allowed-hosts`,
+    body: { host: 'a.example.com', reason: 'the build needs it' },
+    otherBody: { host: 'b.example.com', reason: 'the build needs it' },
+    ...own,
+  }),
   'POST /api/runs/:id/turns': ({ runId }) => ({
     url: `/api/runs/${runId}/turns`,
     body: { prompt: 'go on' },

@@ -3,16 +3,18 @@ import { checkTree } from '../../charts-src/checks/check-tree.ts'
 import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
 import type { Environment } from '../../charts-src/environment/schema.ts'
 import { parseQuantity } from '../../contracts/quantity.ts'
+import { parseCredentialsFile } from '../../runtime/api/credentials/credentials-file.ts'
 import { aTree, type EnvironmentName, environmentText, objectIn, PROXY_SIZE } from './fixture.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: objects as they are rendered
 type Fields = any
 
-function inModeProxy(name: EnvironmentName, size: object = PROXY_SIZE): Environment {
+function inModeProxy(name: EnvironmentName, size: object = PROXY_SIZE, egress: object = {}): Environment {
   const value = JSON.parse(environmentText(name))
   value.egress = {
     mode: 'proxy',
     proxyAddress: value.infra.network.serviceCidrs[0].replace('.0.0/16', '.0.20'),
+    ...egress,
   }
   value.sizes.egressProxy = size
   const loaded = loadEnvironment(name, JSON.stringify(value))
@@ -27,6 +29,123 @@ const podOf = (environment: Environment): Fields => ofProxy(environment, 'Deploy
 describe.each(['dev', 'local', 'prod', 'pr-example'] as const)('%s in mode proxy', (name) => {
   it('passes every check of a tree', () => {
     expect(checkTree(aTree(inModeProxy(name)))).toEqual([])
+  })
+})
+
+const CREDENTIALS = [
+  { id: 'git', variable: 'GIT_TOKEN' },
+  { id: 'app', githubApp: { appId: 1, installationId: 2, repository: 'owner/name' } },
+]
+const ROOT = '-----BEGIN CERTIFICATE-----\nTm9uZQ==\n-----END CERTIFICATE-----\n'
+const CREDENTIALS_SIZE = { ...PROXY_SIZE, credentials: PROXY_SIZE.container }
+const withCredentials = (name: EnvironmentName = 'prod') =>
+  inModeProxy(name, CREDENTIALS_SIZE, { credentials: CREDENTIALS, roots: [ROOT] })
+
+describe('a pod of the egress proxy with credentials', () => {
+  it.each(['dev', 'local', 'prod', 'pr-example'] as const)('passes every check of the tree of %s', (name) => {
+    expect(checkTree(aTree(withCredentials(name)))).toEqual([])
+  })
+
+  it('inserts them in a second container, which alone has the token for them', () => {
+    const { containers, volumes } = podOf(withCredentials())
+    const [first, second] = containers
+    const tokenOf = ({ volumeMounts }: Fields) =>
+      volumeMounts
+        .map(({ name }: Fields) => volumes.find((volume: Fields) => volume.name === name))
+        .flatMap(({ projected }: Fields) => projected?.sources ?? [])
+        .map(({ serviceAccountToken }: Fields) => serviceAccountToken.audience)
+
+    expect(containers.map(({ name, args }: Fields) => [name, args])).toEqual([
+      ['egress-proxy', undefined],
+      ['egress-credentials', ['credentials']],
+    ])
+    expect(tokenOf(first)).toEqual(['agentweaver-control'])
+    expect(tokenOf(second)).toEqual(['agentweaver-credentials'])
+    expect(second.securityContext).toEqual(first.securityContext)
+    // Its memory and its descriptors are those of another process.
+    expect(podOf(withCredentials())).not.toHaveProperty('shareProcessNamespace')
+  })
+
+  it('lets the first container connect to the socket of the second one, and not replace it', () => {
+    const mounts = podOf(withCredentials()).containers.map(({ volumeMounts }: Fields) =>
+      volumeMounts.find(({ name }: Fields) => name === 'credentials'),
+    )
+
+    expect(mounts).toEqual([
+      { name: 'credentials', mountPath: '/run/agentweaver/credentials', readOnly: true },
+      { name: 'credentials', mountPath: '/run/agentweaver/credentials', readOnly: false },
+    ])
+  })
+
+  it('gives the API their values from a Secret that the tree does not contain', () => {
+    const environment = withCredentials('dev')
+    const pod = ofProxy(environment, 'Deployment', 'agentweaver-api')['spec'].template.spec
+    const files = ofProxy(environment, 'ConfigMap', 'agentweaver-policy')['data']
+    const at = '/etc/agentweaver/credentials'
+
+    expect(pod.volumes).toContainEqual({
+      name: 'credentials',
+      secret: { secretName: 'agentweaver-credentials', defaultMode: 0o440 },
+    })
+    expect(parseCredentialsFile(files['credentials.yaml'], 'credentials.yaml')).toEqual([
+      { id: 'git', variable: 'GIT_TOKEN', file: `${at}/git` },
+      {
+        id: 'app',
+        githubApp: { ...CREDENTIALS[1]?.githubApp, apiUrl: 'https://api.github.com', keyFile: `${at}/app` },
+      },
+    ])
+    expect(pod.containers[0].env).toContainEqual({
+      name: 'AGENTWEAVER_CREDENTIALS_FILE',
+      value: '/etc/agentweaver/policy/credentials.yaml',
+    })
+    expect(() => ofProxy(environment, 'Secret', 'agentweaver-credentials')).toThrow()
+  })
+
+  it('trusts the roots of the environment, as the API does', () => {
+    const environment = withCredentials()
+    const roots = ofProxy(environment, 'ConfigMap', 'agentweaver-egress-proxy-roots')['data']
+
+    expect(roots).toEqual({ 'roots.pem': ROOT })
+    expect(ofProxy(environment, 'ConfigMap', 'agentweaver-policy')['data']['roots.pem']).toBe(ROOT)
+    for (const { env } of podOf(environment).containers)
+      expect(env).toContainEqual({ name: 'NODE_EXTRA_CA_CERTS', value: '/etc/agentweaver/roots/roots.pem' })
+  })
+
+  it('has room for both containers in the quota', () => {
+    const { hard } = ofProxy(withCredentials('dev'), 'ResourceQuota', 'agentweaver-egress')['spec']
+
+    expect(parseQuantity(hard['limits.memory'])).toBe(2 * 5 * 256 * 1_048_576)
+  })
+
+  it.for<[string, object, object, string]>([
+    [
+      'no size for its container',
+      PROXY_SIZE,
+      { credentials: CREDENTIALS },
+      'sizes.egressProxy.credentials: is missing',
+    ],
+    ['a size without credentials', CREDENTIALS_SIZE, {}, 'sizes.egressProxy.credentials: is there'],
+    [
+      'an id twice',
+      CREDENTIALS_SIZE,
+      { credentials: [{ id: 'a' }, { id: 'a' }] },
+      'egress.credentials: has an id twice',
+    ],
+    [
+      'a value',
+      CREDENTIALS_SIZE,
+      { credentials: [{ id: 'a', value: 'b' }] },
+      'egress.credentials.0: Unrecognized key',
+    ],
+    [
+      'another mode',
+      CREDENTIALS_SIZE,
+      { mode: 'closed', credentials: CREDENTIALS },
+      'egress.credentials: is there, but',
+    ],
+    ['a root that is none', PROXY_SIZE, { roots: ['root'] }, 'egress.roots.0: must be one certificate'],
+  ])('is rejected with %s', ([_what, size, egress, message]) => {
+    expect(() => inModeProxy('dev', size, egress)).toThrow(message)
   })
 })
 

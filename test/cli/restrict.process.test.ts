@@ -67,7 +67,44 @@ describe('"agentweaver restrict"', () => {
   })
 })
 
-test.each([['restrict'], ['egress', 'explain'], ['egress', 'suggest']])(
+describe('"agentweaver egress allow"', () => {
+  const ALLOWED = {
+    host: 'registry.npmjs.org',
+    reason: 'the build',
+    by: 'ada',
+    at: '2026-01-01T00:00:00.000Z',
+  }
+  const words = ['egress', 'allow', 'Registry.npmjs.org.', '--run', RUN_ID, '--reason', 'the build']
+
+  test('allows a host, in the spelling of the list', async () => {
+    await using service = await startFakeService()
+    service.answer = ({ method }) => (method === 'POST' ? { body: ALLOWED } : undefined)
+
+    const { status, stdout } = await runCli(words, { env: loginTo(service) })
+    const asJson = await runCli([...words, '--json'], { env: loginTo(service) })
+
+    expect(status).toBe(0)
+    expect(stdout).toContain(`registry.npmjs.org  allowed for ${RUN_ID}`)
+    expect(JSON.parse(asJson.stdout)).toEqual(ALLOWED)
+    expect(service.requests.find(({ method }) => method === 'POST')).toMatchObject({
+      path: `/api/runs/${RUN_ID}/egress/allowed-hosts`,
+      body: { host: 'registry.npmjs.org', reason: 'the build' },
+    })
+  })
+
+  test.each([
+    ['no run', ['egress', 'allow', 'a.example.com', '--reason', 'r'], 'Name the run: --run RUN.'],
+    ['no reason', ['egress', 'allow', 'a.example.com', '--run', RUN_ID], 'Say why, for the audit record'],
+    ['an empty reason', ['egress', 'allow', 'a.example.com', '--run', RUN_ID, '--reason', ' '], 'Say why'],
+  ])('is refused with %s', async (_what, given, message) => {
+    const { status, stderr } = await runCli(given, { env: { AGENTWEAVER_URL: SILENT_URL } })
+
+    expect(status).toBe(2)
+    expect(stderr).toContain(message)
+  })
+})
+
+test.each([['restrict'], ['egress', 'explain'], ['egress', 'suggest'], ['egress', 'allow']])(
   '"%s %s" has a help text with an example and accepts --json',
   async (...words) => {
     const { status, stdout } = await runCli([...words, '--help'])

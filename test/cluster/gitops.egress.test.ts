@@ -1,10 +1,15 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { parse, stringify } from 'yaml'
 import type { Environment } from '../../charts-src/environment/schema.ts'
 import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
+import type { KubeObject } from '../../devcluster/client/kube-object.ts'
 import { whyNoNodes } from '../../devcluster/host/privileges.ts'
 import { waitUntil } from '../../devcluster/host/wait-until.ts'
 import { isReady } from '../../devcluster/service/readiness.ts'
+import { readEgressPolicyText } from '../../policies/agent/egress/load.ts'
+import { memoryOf, processesOf } from './helpers/canary-search.ts'
 import { type DeployedApi, deployApi } from './helpers/deployed-api.ts'
+import { GIT_PLACE, GIT_REPOSITORY, prepareGit } from './helpers/git-outside.ts'
 
 const noNodes = whyNoNodes()
 const NAMESPACE = 'agentweaver-egress'
@@ -14,10 +19,33 @@ const READY_MS = 240_000
 const TEST_MS = 420_000
 const PROXY = '10.96.0.128'
 
+/** The canary: nothing that a sandbox can read may contain it. */
+const TOKEN = 'ghp_canaryOfTheClusterSuiteCanaryOfTh001'
+const git = prepareGit(TOKEN)
+const URL_OF_GIT = `https://${GIT_PLACE.host}/${GIT_REPOSITORY}.git`
+
+/** The list of this repository, and one private repository. */
+function egressWithGit(): string {
+  const policy = parse(readEgressPolicyText())
+  policy.classes.command.push({
+    ...{ preset: 'git', host: GIT_PLACE.host, ports: [GIT_PLACE.port], mode: 'full' },
+    ...{ repositories: [GIT_REPOSITORY], credential: 'git', addresses: [GIT_PLACE.address] },
+    why: 'the private repository of the test',
+  })
+  return stringify(policy)
+}
+
+const SMALL = { cpuMillis: 20, maxCpuMillis: 500, memoryMib: 192, ephemeralMib: 64 }
+
 /** The committed environment with the egress proxy and a ceiling that permits network access. */
 const withProxy = (environment: Environment): Environment => ({
   ...environment,
-  egress: { mode: 'proxy', proxyAddress: PROXY },
+  egress: {
+    mode: 'proxy',
+    proxyAddress: PROXY,
+    credentials: [{ id: 'git', variable: 'GIT_TOKEN' }],
+    roots: [git.root],
+  },
   ceiling: { network_enabled: true },
   sizes: {
     ...environment.sizes,
@@ -25,7 +53,8 @@ const withProxy = (environment: Environment): Environment => ({
       replicas: 2,
       maxReplicas: 2,
       cpuTargetPercent: 70,
-      container: { cpuMillis: 20, maxCpuMillis: 500, memoryMib: 192, ephemeralMib: 64 },
+      container: SMALL,
+      credentials: SMALL,
     },
   },
 })
@@ -49,12 +78,22 @@ const direct = (host: string, port: number) =>
     const end = (what) => { console.log(what); process.exit() };
     s.setTimeout(4000, () => end("closed")).on("connect", () => end("open")).on("error", () => end("closed"))'`
 
+/** The processes of a pod's containers, with the names of the containers. */
+function containerProcesses({ metadata, ...pod }: KubeObject) {
+  const statuses: { name: string; containerID: string }[] = pod['status'].containerStatuses
+  return processesOf(String(metadata.uid)).flatMap((found) => {
+    const status = statuses.find(({ containerID }) => found.container.includes(containerID.slice(-64)))
+    return status ? [{ ...found, name: status.name }] : []
+  })
+}
+
 describe.skipIf(noNodes !== undefined)(
   `the egress proxy in a cluster${noNodes ? ` (skipped: ${noNodes})` : ''}`,
   { timeout: TEST_MS },
   () => {
     let api: DeployedApi
     let sandbox: string
+    let server: { stop(): Promise<void> } | undefined
 
     const pods = async () =>
       (await api.rig.client.list({ apiVersion: 'v1', plural: 'pods', namespace: NAMESPACE })).items
@@ -89,7 +128,8 @@ describe.skipIf(noNodes !== undefined)(
       })
 
     beforeAll(async () => {
-      api = await deployApi(withProxy)
+      api = await deployApi({ change: withProxy, egress: egressWithGit(), credentials: { git: TOKEN } })
+      server = await git.start(api.rig.cluster.folder)
       process.stderr.write('waiting for two replicas of the egress proxy\n')
       await untilReady(2)
       await api.waitForPools()
@@ -102,7 +142,11 @@ describe.skipIf(noNodes !== undefined)(
         ['running', 'waiting'].includes((await api.service.readSandbox(id)).state) ? true : undefined,
       )
     }, DEPLOY_MS)
-    afterAll(() => api?.stop())
+    afterAll(async () => {
+      await server?.stop()
+      await api?.stop()
+      git.remove()
+    })
     afterEach(async ({ task }) => {
       if (task.result?.state !== 'fail') return
       const { output } = await api.rig.kubectl('describe', 'pods', '--namespace', NAMESPACE)
@@ -135,6 +179,35 @@ describe.skipIf(noNodes !== undefined)(
       expect(await outputOf(direct(ip, 8081))).toBe('closed')
       expect(await outputOf(direct('10.96.0.1', 443))).toBe('closed')
       expect(await outputOf(direct('169.254.169.254', 80))).toBe('closed')
+    })
+
+    it('lets a command clone and push with a token that is nowhere in its pod', async () => {
+      const push = 'git push -q origin "HEAD:refs/heads/${AGENTWEAVER_BRANCH_PREFIX}fix"'
+      const commit = 'git -c user.name=a -c user.email=none commit -q --allow-empty -m work'
+      const output = await outputOf(
+        `cd /tmp && git clone -q ${URL_OF_GIT} app && cat app/README && cd app && ${commit} && ${push} && ${commit} && ${push}; echo "exit $?"; git push origin HEAD:main 2>&1; printf %s "$GIT_TOKEN" | wc -c`,
+      )
+
+      expect(output).toMatch(/^from team\/app\nexit 0\n/)
+      expect(output).toContain('The push is refused: this run may push only to')
+      expect(output).toMatch(new RegExp(`\\n${TOKEN.length}$`))
+      expect(git.refs()).toEqual([`refs/heads/agentweaver/${sandbox}/fix`, 'refs/heads/main'])
+      const { items } = await api.service.readEvents(sandbox, { limit: 1000 })
+      expect((items as RunEnvelope[]).map(({ event }) => event.type)).toContain('egress.credential_used')
+      expect(JSON.stringify(items)).not.toContain(TOKEN)
+      // The search finds a file with the value, and nothing else. The value is in two parts in the arguments.
+      const search = `printf '%s%s' ${TOKEN.slice(0, 20)} ${TOKEN.slice(20)} > /tmp/control; grep -rlF -f /tmp/control /tmp /workspace /home /etc /run /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null`
+      expect(await outputOf(search)).toBe('/tmp/control')
+    })
+
+    it('keeps the token in the memory of the container that inserts it, and of no other process of the proxy', async () => {
+      const processes = (await untilReady(2)).flatMap(containerProcesses)
+      const holds = await Promise.all(processes.map(async (one) => (await memoryOf(one)).includes(TOKEN)))
+      const names = new Set(processes.map(({ name }) => name))
+      const holders = new Set(processes.filter((_, index) => holds[index]).map(({ name }) => name))
+
+      expect([...names].toSorted()).toEqual(['egress-credentials', 'egress-proxy'])
+      expect([...holders]).toEqual(['egress-credentials'])
     })
 
     it('gives no way out to a caller without a token', async () => {

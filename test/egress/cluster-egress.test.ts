@@ -11,7 +11,7 @@ import type { OpenNetwork } from '../../runtime/store/egress.ts'
 import type { RunRow } from '../../runtime/store/store.ts'
 import { until } from '../helpers/until.ts'
 
-function rig({ networkEnabled = true, proxies = 1 } = {}) {
+function rig({ networkEnabled = true, proxies = 1, hasCredential = false } = {}) {
   const opened: OpenNetwork[] = []
   const closed: unknown[] = []
   const told: (ReportOfRun & { runId: string })[] = []
@@ -31,7 +31,14 @@ function rig({ networkEnabled = true, proxies = 1 } = {}) {
     rules: {
       destinationsOf: ({ settings }) => (settings.network_enabled ? [] : undefined),
       withheldFrom: () => [],
+      standingOf: () => 'unlisted',
       loosenedFor: () => ['a.example'],
+    },
+    credentials: {
+      forRun: (runId) => ({
+        placeholders: hasCredential ? [{ credential: 'git', value: `placeholder-of-${runId}` }] : [],
+        environment: { variables: { GIT_TOKEN: `placeholder-of-${runId}` }, gitConfig: [] },
+      }),
     },
     trust: { bundle: 'PEM' },
     keys: { ticketKey: { kid: 'k', privateKey: generateKeyPairSync('ed25519').privateKey } },
@@ -73,6 +80,19 @@ it('lists the sandbox and gives it a token that names its pod', async () => {
   })
   expect(Number(claims.exp) - Number(claims.iat)).toBe(900)
   expect(closed).toEqual([{ runId: 'run_1', generation: 3 }])
+})
+
+it('gives placeholders to a sandbox that may use a credential, and to no other', async () => {
+  const [some, none] = [rig({ hasCredential: true }), rig()]
+  for (const { connect, client } of [some, none]) await (await connect())?.open?.(client)
+
+  expect(some.given[0]?.environment).toEqual({
+    variables: { GIT_TOKEN: 'placeholder-of-run_1' },
+    gitConfig: [],
+  })
+  expect(none.given[0]).not.toHaveProperty('environment')
+  // The store has no placeholder.
+  expect(JSON.stringify(some.opened)).not.toContain('placeholder')
 })
 
 it('gives nothing to a run without network access', async () => {

@@ -7,18 +7,21 @@ import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { onTestFinished } from 'vitest'
 import type { EgressCaller, EgressDestination } from '../../contracts/egress.ts'
-import { SandboxSettings } from '../../contracts/policy.ts'
+import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
+import { NO_CREDENTIALS } from '../../runtime/api/credentials/credentials.ts'
+import { placeholderOf, shapeOf } from '../../runtime/api/credentials/placeholder.ts'
 import { ControlHub } from '../../runtime/api/egress/control-hub.ts'
 import { buildControlApp } from '../../runtime/api/egress/control-listener.ts'
-import type { NetworkRules } from '../../runtime/api/egress/network-rules.ts'
+import { rulesFor } from '../../runtime/api/egress/network-rules.ts'
 import { ReportWriter } from '../../runtime/api/egress/report-writer.ts'
+import { createRunCredentials } from '../../runtime/api/egress/run-credentials.ts'
 import { signEgressToken } from '../../runtime/api/egress/sign-token.ts'
 import { createTrust } from '../../runtime/api/egress/trust.ts'
 import { type DeploymentKeys, deploymentKeysOf } from '../../runtime/api/keys/deployment-keys.ts'
 import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import { Restrictions } from '../../runtime/api/runs/restrictions/restrictions.ts'
 import { startReplica } from '../../runtime/egress/cluster/replica.ts'
-import { silentLog } from '../../runtime/kit/log.ts'
+import { createLog, silentLog } from '../../runtime/kit/log.ts'
 import { EgressRelay } from '../../runtime/runner/pod/egress-relay.ts'
 import type { Store } from '../../runtime/store/store.ts'
 import { givenRun } from '../store/rows.ts'
@@ -27,10 +30,16 @@ import { HOST, received } from './proxy-rig.ts'
 
 const PROXY_SUBJECT = 'system:serviceaccount:agentweaver-egress:agentweaver-egress-proxy'
 const CONTROL = 'agentweaver-control'
+const CREDENTIALS = 'agentweaver-credentials'
 
 /** Tokens of the cluster as its API server would sign them: subject, audience. */
 const TOKENS: Readonly<Record<string, readonly [string, string]>> = {
   'proxy-token': [PROXY_SUBJECT, CONTROL],
+  'credentials-token': [PROXY_SUBJECT, CREDENTIALS],
+  'sandbox-token-for-credentials': [
+    'system:serviceaccount:agentweaver-sandboxes:agentweaver-agent-host',
+    CREDENTIALS,
+  ],
   'sandbox-token': ['system:serviceaccount:agentweaver-sandboxes:agentweaver-agent-host', 'agentweaver-api'],
   'sandbox-token-for-control': [
     'system:serviceaccount:agentweaver-sandboxes:agentweaver-agent-host',
@@ -47,6 +56,9 @@ const identities = {
   },
 }
 
+/** The value of every credential. */
+export const CANARY = 'ghp_canaryOfTheClusterCanaryOfCluster001'
+
 /** The keys, the store and the rules that all processes of the API share. */
 export async function deploymentRig(ports: number[], entry: Partial<EgressDestination> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-cluster-egress-'))
@@ -55,26 +67,36 @@ export async function deploymentRig(ports: number[], entry: Partial<EgressDestin
   const keys = await deploymentKeysOf({ root: new Uint8Array(32), privateKey }, join(folder, 'keys'))
   const tokenFile = join(folder, 'token')
   writeFileSync(tokenFile, 'proxy-token\n')
+  const credentialsTokenFile = join(folder, 'credentials-token')
+  writeFileSync(credentialsTokenFile, 'credentials-token\n')
   const destination: EgressDestination = {
     ...{ host: HOST, ports, methods: 'any', phases: ['work'], caller: 'any', addresses: ['127.0.0.1'] },
     ...entry,
   }
-  const rules: NetworkRules = {
-    destinationsOf: ({ settings }) => (settings.network_enabled ? [destination] : undefined),
-    withheldFrom: () => [],
-    loosenedFor: () => [],
-  }
+  const rules = rulesFor({ agent: [destination], command: [] }, { agent: [], command: [] })
+  const reads: string[] = []
+  const credentials = createRunCredentials(
+    {
+      ...NO_CREDENTIALS,
+      placeholderOf: (key, wanted) => placeholderOf(key, wanted, shapeOf(CANARY)),
+      read: async (id) => {
+        reads.push(id)
+        return CANARY
+      },
+    },
+    keys.derive('placeholder'),
+  )
   onTestFinished(async () => {
     await store.close()
     rmSync(folder, { recursive: true, force: true })
   })
-  return { folder, store, keys, rules, tokenFile }
+  return { folder, store, keys, rules, tokenFile, credentialsTokenFile, credentials, reads }
 }
 
 export type Deployment = Awaited<ReturnType<typeof deploymentRig>>
 
 /** The control port of one process of the API. */
-export async function startControl({ store, keys, rules }: Deployment, port = 0) {
+export async function startControl({ store, keys, rules, credentials }: Deployment, port = 0) {
   const clock = () => new Date()
   const parts = {
     store,
@@ -85,29 +107,49 @@ export async function startControl({ store, keys, rules }: Deployment, port = 0)
   }
   const writer = new ReportWriter(parts)
   const restrictions = new Restrictions({ store, log: silentLog })
-  const { authorities } = await createTrust(keys.derive('egress-ca'))
-  const hub = new ControlHub({ store, rules, restrictions, authorities, log: silentLog })
+  const trust = await createTrust(keys.derive('egress-ca'))
+  const lines: string[] = []
+  const log = logTo(lines)
+  const state = { store, rules, restrictions, credentials, log }
+  const hub = new ControlHub({ ...state, authorities: trust.authorities })
   const app: FastifyInstance = buildControlApp({
-    ...{ hub, writer, store, identities, subject: PROXY_SUBJECT, jwksFile: keys.jwksFile, log: silentLog },
+    ...{ ...state, hub, writer, identities, subject: PROXY_SUBJECT, jwksFile: keys.jwksFile },
   })
   const url = await app.listen({ host: '127.0.0.1', port })
   onTestFinished(() => app.close())
-  return { url, app, hub, writer }
+  return { url, app, hub, writer, trust, lines, restrictions }
 }
 
-export async function startProxy({ tokenFile }: Deployment, url: string) {
-  const replica = await startReplica({
-    ...{ url, tokenFile, port: 0, healthPort: 0, log: silentLog, drain: { leadMs: 0, openMs: 0 } },
-  })
+const logTo = (lines: string[]) => createLog({ level: 'debug', write: (line) => void lines.push(line) })
+
+const QUICK = { healthPort: 0, log: silentLog, drain: { leadMs: 0, openMs: 0 } }
+
+export async function startProxy({ tokenFile, folder }: Deployment, url: string) {
+  const listen = { port: 0, brokerPath: brokerPathIn(folder) }
+  const replica = await startReplica({ ...QUICK, url, tokenFile, listen })
   onTestFinished(() => replica.drain())
   return replica
 }
 
+/** The process of the same replica that inserts credentials. */
+export async function startBroker(
+  { credentialsTokenFile: tokenFile, folder }: Deployment,
+  url: string,
+  roots: readonly string[] = [],
+) {
+  const listen = { socketPath: brokerPathIn(folder) }
+  const broker = await startReplica({ ...QUICK, url, tokenFile, listen, roots })
+  onTestFinished(() => broker.drain())
+  return broker
+}
+
+export const brokerPathIn = (folder: string) => join(folder, 'broker')
+
 const POD = { uid: 'pod-1', addresses: ['127.0.0.1'] }
 
 /** A run whose sandbox has network access. */
-export async function givenNetwork(store: Store, pod = POD) {
-  const settings = SandboxSettings.parse({ network_enabled: true })
+export async function givenNetwork(store: Store, patch: SandboxSettingsPatch = {}, pod = POD) {
+  const settings = SandboxSettings.parse({ network_enabled: true, ...patch })
   const runId = await givenRun(store, { settings, state: 'running' })
   await store.transaction((tx) => tx.changeRun(runId, { generation: 1 }))
   await store.openNetwork({ runId, generation: 1, kind: 'agent', pod })
@@ -136,9 +178,13 @@ export async function startRelay(address: string) {
   return { relay, port }
 }
 
+/** A port of this machine, or the path of a socket. */
+const connectAt = (at: number | string): Socket =>
+  typeof at === 'string' ? connect(at) : connect(at, '127.0.0.1')
+
 /** Sends bytes to a port, and returns the answer up to the end of the connection. */
-export async function ask(port: number, ...pieces: string[]): Promise<string> {
-  const socket = connect(port, '127.0.0.1')
+export async function ask(at: number | string, ...pieces: string[]): Promise<string> {
+  const socket = connectAt(at)
   const { closed } = received(socket)
   await once(socket, 'connect')
   for (const piece of pieces) socket.write(piece)
@@ -151,11 +197,13 @@ export const otherKeys = () => ({
   ticketKey: { kid: 'other', privateKey: generateKeyPairSync('ed25519').privateKey },
 })
 
-export async function open(port: number, target: string, credentials?: string) {
-  const socket: Socket = connect(port, '127.0.0.1')
+export async function open(at: number | string, target: string, credentials?: string) {
+  const socket = connectAt(at)
   socket.on('error', () => undefined)
   const header = credentials === undefined ? '' : `Proxy-Authorization: ${credentials}\r\n`
   socket.write(`CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\n${header}\r\n`)
-  const [head] = (await once(socket, 'data')) as [Buffer]
-  return { socket, head: head.toString('latin1') }
+  const { promise, resolve } = Promise.withResolvers<string>()
+  socket.once('data', (head: Buffer) => resolve(head.toString('latin1')))
+  socket.once('close', () => resolve(''))
+  return { socket, head: await promise }
 }

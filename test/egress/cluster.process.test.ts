@@ -141,7 +141,7 @@ describe('a replica', () => {
     const all = await rig()
     const { replica, store, keys } = all
     const pod = { uid: 'pod-9', addresses: ['10.9.9.9'] }
-    const runId = await givenNetwork(store, pod)
+    const runId = await givenNetwork(store, {}, pod)
     const token = await tokenFor({ keys, runId, pod })
 
     await until('the token is refused', async () =>
@@ -166,6 +166,26 @@ describe('a replica', () => {
     await until('the traffic is an event of the run', async () =>
       (await store.readEvents(runId, 0, 100)).some(({ event }) => event.type === 'egress.summary'),
     )
+  })
+
+  it('opens a host that a person allows to the run, and no tunnel before', async () => {
+    const all = await rig()
+    const { store, keys, replica, control } = all
+    const { target } = await givenTunnel(all)
+    const runId = await givenNetwork(store, { egress_hosts: [OTHER] })
+    const token = await tokenFor({ keys, runId })
+    const head = async () => {
+      const { head: text, socket } = await open(replica.port, target, `Bearer ${token}`)
+      socket.destroy()
+      return text
+    }
+    await until('the replica lists the sandbox', async () => (await head()).includes('settings of this run'))
+
+    const allowed = { host: HOST, reason: 'r', by: 'ada', at: new Date().toISOString() }
+    await store.transaction((tx) => tx.changeRun(runId, { allowedHosts: [allowed] }))
+    control.hub.changed()
+
+    await until('the replica opens the host', async () => (await head()).startsWith('HTTP/1.1 200'))
   })
 
   it('opens nothing before it has a lease', async () => {

@@ -195,6 +195,10 @@ it('says that the settings of the run leave a host out that the list has', () =>
 
   expect(decision).toMatchObject({
     ok: false,
-    refusal: { rule: 'not-listed', reason: 'the settings of this run leave this host out' },
+    refusal: {
+      rule: 'not-listed',
+      reason: 'the settings of this run leave this host out',
+      remedy: expect.stringContaining('agentweaver egress allow a.withheld.example.com --run '),
+    },
   })
 })

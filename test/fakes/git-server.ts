@@ -17,7 +17,10 @@ export class GitServer {
   /** Answers a request instead of git. */
   intercept: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined
 
-  constructor(folder: string, options: { authority: TestAuthority; host: string; token: string }) {
+  constructor(
+    folder: string,
+    options: { authority: Pick<TestAuthority, 'serverFor'>; host: string; token: string },
+  ) {
     this.#folder = folder
     this.#token = options.token
     this.#host = options.host
@@ -35,8 +38,15 @@ export class GitServer {
   }
 
   async open(...repositories: string[]): Promise<void> {
+    await this.openAt({ address: '127.0.0.1', port: 0 }, ...repositories)
+  }
+
+  async openAt(
+    { address, port }: { readonly address: string; readonly port: number },
+    ...repositories: string[]
+  ): Promise<void> {
     for (const repository of repositories) this.#create(repository)
-    this.#server.listen(0, '127.0.0.1')
+    this.#server.listen(port, address)
     await once(this.#server, 'listening')
   }
 

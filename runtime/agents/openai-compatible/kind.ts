@@ -22,13 +22,14 @@ export const openaiCompatible = {
       credential: token === undefined ? { kind: 'none' } : { kind: 'token', token },
     }
   },
-  route: (request, { openaiBaseUrl: upstream, openaiApiKey: token }) =>
+  route: (request, { openaiBaseUrl: upstream, openaiApiKey: token, serverTools }) =>
     upstream === undefined
       ? undefined
       : {
           upstream,
           header: 'authorization',
           models: [requiredModel(request)],
+          ...(serverTools && { serverTools }),
           ...(token !== undefined && { credential: MODEL_CREDENTIAL }),
         },
   create: async ({ model: { name, baseUrl, server }, charter }, deps) => {

@@ -8,7 +8,10 @@ import { type PlaceholderFor, placeholderOf, type Shape, shapeOf } from './place
 /** Shorter values cannot be told from ordinary text, and could be guessed. */
 const SHORTEST = 16
 const LONGEST = 4096
-const SHARED_BITS = 0o077
+/** On a laptop, only the owner may use the files. The files of a pod belong to root, and the pod's group reads them. */
+const SHARED_BITS = { laptop: 0o077, pod: 0o037 } as const
+export type FilePlace = keyof typeof SHARED_BITS
+
 const VALUE = new RegExp(`^[\\x21-\\x7e]{${SHORTEST},${LONGEST}}$`)
 
 /** GitHub's installation tokens. */
@@ -40,12 +43,12 @@ export const NO_CREDENTIALS: Credentials = {
 }
 
 /** Reads the operator's list, and every value once: a credential that cannot be read stops the service. */
-export async function loadCredentials(file: string): Promise<Credentials> {
+export async function loadCredentials(file: string, place: FilePlace = 'laptop'): Promise<Credentials> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new SandboxError('invalid_config', `AGENTWEAVER_CREDENTIALS_FILE: ${messageOf(cause)}`, { cause })
   })
   const entries = parseCredentialsFile(text, file)
-  const at = (path: string) => resolve(dirname(file), path)
+  const at = (path: string): PrivateFile => ({ path: resolve(dirname(file), path), place })
   const values = new Map<string, string>()
   for (const { id, file: valueFile, githubApp } of entries) {
     if (githubApp) await readPrivate(at(githubApp.keyFile), id)
@@ -58,34 +61,46 @@ export async function loadCredentials(file: string): Promise<Credentials> {
     placeholderOf: (key, wanted) => placeholderOf(key, wanted, shapeFor(values.get(wanted.credential))),
     read: (id) => readEntry(known.get(id), at),
     secrets: [...values.values()],
-    files: entries.map((entry) => at(entry.file ?? entry.githubApp?.keyFile ?? file)),
+    files: entries.map((entry) => at(entry.file ?? entry.githubApp?.keyFile ?? file).path),
   }
 }
 
 const shapeFor = (value: string | undefined): Shape =>
   value === undefined ? INSTALLATION_TOKEN : shapeOf(value)
 
-async function readEntry(entry: CredentialEntry | undefined, at: (path: string) => string): Promise<string> {
+interface PrivateFile {
+  readonly path: string
+  readonly place: FilePlace
+}
+
+async function readEntry(
+  entry: CredentialEntry | undefined,
+  at: (path: string) => PrivateFile,
+): Promise<string> {
   if (entry?.file !== undefined) return readValue(at(entry.file), entry.id)
   if (!entry?.githubApp) throw new SandboxError('credential_absent', 'the service has no such credential')
   const key = await readPrivate(at(entry.githubApp.keyFile), entry.id)
   return mintInstallationToken(entry.githubApp, key, new Date())
 }
 
-async function readValue(file: string, id: string): Promise<string> {
+async function readValue(file: PrivateFile, id: string): Promise<string> {
   const value = (await readPrivate(file, id)).trim()
   if (VALUE.test(value)) return value
-  throw refused(id, `${file} must contain one value of ${SHORTEST} to ${LONGEST} visible ASCII characters`)
+  throw refused(
+    id,
+    `${file.path} must contain one value of ${SHORTEST} to ${LONGEST} visible ASCII characters`,
+  )
 }
 
 /** Reads a small file that only its owner can use. */
-async function readPrivate(path: string, id: string): Promise<string> {
+async function readPrivate({ path, place }: PrivateFile, id: string): Promise<string> {
   let file: FileHandle | undefined
   try {
     file = await open(path, 'r')
     const found = await file.stat()
     if (!found.isFile() || found.size > LONGEST * 4) throw new Error('it is not a small file')
-    if ((found.mode & SHARED_BITS) !== 0) throw new Error('others than its owner can use it (chmod 600)')
+    if ((found.mode & SHARED_BITS[place]) !== 0)
+      throw new Error('others than its owner can use it (chmod 600)')
     return await file.readFile('utf8')
   } catch (cause) {
     throw refused(id, `${path} cannot be used: ${messageOf(cause)}`, cause)

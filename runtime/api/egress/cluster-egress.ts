@@ -1,4 +1,4 @@
-import type { EgressDenied, EgressPod } from '../../../contracts/egress.ts'
+import type { EgressDenied, EgressEnvironment, EgressPod } from '../../../contracts/egress.ts'
 import { EGRESS_TOKEN } from '../../../contracts/egress-control.ts'
 import type { AgentHostClient } from '../../agent-host-client/client.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
@@ -12,6 +12,7 @@ import { patiently } from '../runs/drive/patient-store.ts'
 import { repeat } from '../runs/repeat.ts'
 import type { NetworkRules } from './network-rules.ts'
 import type { ReportWriter } from './report-writer.ts'
+import type { RunCredentials } from './run-credentials.ts'
 import { signEgressToken } from './sign-token.ts'
 import type { EgressTrust } from './trust.ts'
 import type { SandboxEgress, SandboxNetwork, ServedRun } from './with-egress.ts'
@@ -19,6 +20,7 @@ import type { SandboxEgress, SandboxNetwork, ServedRun } from './with-egress.ts'
 export interface ClusterEgressOptions {
   readonly store: Pick<Store, 'readRun' | 'openNetwork' | 'closeNetwork' | 'countProxies'>
   readonly rules: NetworkRules
+  readonly credentials: Pick<RunCredentials, 'forRun'>
   readonly trust: Pick<EgressTrust, 'bundle'>
   readonly keys: Pick<DeploymentKeys, 'ticketKey'>
   readonly writer: Pick<ReportWriter, 'write' | 'settled'>
@@ -52,6 +54,8 @@ const UNAVAILABLE: EgressDenied = {
 interface Network extends OpenNetwork {
   /** Whether the proxy terminates TLS of this sandbox. */
   readonly isTerminated: boolean
+  /** Of commands that may use a credential. */
+  readonly environment: EgressEnvironment | undefined
 }
 
 interface Open {
@@ -77,7 +81,7 @@ export class ClusterEgress implements SandboxEgress {
     { uids, podAddresses }: Pick<BoundSandbox, 'uids' | 'podAddresses'>,
     served: ServedRun,
   ): Promise<SandboxNetwork | undefined> {
-    const { store, rules } = this.#options
+    const { store, rules, credentials } = this.#options
     if (!podAddresses) return undefined
     const log = this.#options.log.child({ runId: served.runId })
     const run = await patiently(() => store.readRun(served.runId), { signal: served.signal, log })
@@ -85,7 +89,9 @@ export class ClusterEgress implements SandboxEgress {
     if (!destinations) return undefined
     const pod: EgressPod = { uid: uids.pod, addresses: [...podAddresses] }
     const isTerminated = destinations.some(({ authority }) => authority !== undefined)
-    const network = { ...keyPart(served), kind: served.kind, pod, isTerminated }
+    const { placeholders, environment: held } = credentials.forRun(served.runId, destinations)
+    const environment = placeholders.length > 0 ? held : undefined
+    const network = { ...keyPart(served), kind: served.kind, pod, isTerminated, environment }
     return {
       loosened: rules.loosenedFor(served.kind),
       open: (client) => this.#openFor(client, network),
@@ -102,7 +108,7 @@ export class ClusterEgress implements SandboxEgress {
   /** Never fails: a run without a network can still work, and its commands are told. */
   async #openFor(client: AgentHostClient, network: Network): Promise<void> {
     const { store, log, onChange } = this.#options
-    const { isTerminated: _isTerminated, ...row } = network
+    const { isTerminated: _isTerminated, environment: _environment, ...row } = network
     let ms = RENEW_MS
     await bestEffort(log, 'open the network of a sandbox', async () => {
       await store.openNetwork(row)
@@ -120,12 +126,19 @@ export class ClusterEgress implements SandboxEgress {
     this.#renewLater(client, network, ms)
   }
 
-  async #give(client: AgentHostClient, { isTerminated, pod, ...network }: Network): Promise<void> {
+  async #give(
+    client: AgentHostClient,
+    { isTerminated, environment, pod, ...network }: Network,
+  ): Promise<void> {
     const { keys, clock, trust } = this.#options
     const { runId, generation } = network
     const token = { runId, generation, caller: 'commands', pod, now: clock() } as const
     const commandsToken = await signEgressToken(keys.ticketKey, token)
-    const access = { commandsToken, ...(isTerminated && { caBundle: trust.bundle }) }
+    const access = {
+      commandsToken,
+      ...(isTerminated && { caBundle: trust.bundle }),
+      ...(environment && { environment }),
+    }
     await client.giveEgress(access, AbortSignal.timeout(SEND_MS))
   }
 

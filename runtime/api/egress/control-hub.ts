@@ -1,4 +1,4 @@
-import type { EgressState } from '../../../contracts/egress.ts'
+import type { EgressGeneration, EgressState } from '../../../contracts/egress.ts'
 import { EGRESS_LEASE } from '../../../contracts/egress-control.ts'
 import type { IntermediateAuthorities } from '../../egress-ca/intermediate.ts'
 import { messageOf } from '../../kit/errors.ts'
@@ -6,12 +6,11 @@ import type { Log } from '../../kit/log.ts'
 import type { Store } from '../../store/store.ts'
 import type { Restrictions } from '../runs/restrictions/restrictions.ts'
 import { withAuthorities } from './authorities.ts'
-import { generationsOf } from './control-state.ts'
-import type { NetworkRules } from './network-rules.ts'
+import { generationsOf, type StateParts } from './control-state.ts'
+import { partOfBroker, partOfProxy } from './credential-parts.ts'
 
-export interface ControlHubOptions {
+export interface ControlHubOptions extends StateParts {
   readonly store: Pick<Store, 'listNetworks'>
-  readonly rules: NetworkRules
   readonly restrictions: Pick<Restrictions, 'of' | 'onChange'>
   readonly authorities: IntermediateAuthorities
   readonly log: Log
@@ -19,7 +18,13 @@ export interface ControlHubOptions {
   readonly pollMs?: number
 }
 
-type Listener = (state: EgressState) => void
+/** The states of both processes of a replica. */
+export interface ControlStates {
+  readonly proxy: EgressState
+  readonly credentials: EgressState
+}
+
+type Listener = (states: ControlStates) => void
 
 /** The end of a run must reach every replica of the proxy within a second, whichever process has ended the run. */
 const POLL_MS = 300
@@ -75,17 +80,22 @@ export class ControlHub {
   }
 
   async #read(): Promise<void> {
-    const { store, rules, restrictions, authorities, log } = this.#options
+    const { store, authorities, log } = this.#options
     try {
-      const generations = generationsOf(await store.listNetworks(), rules, restrictions)
-      const state = withAuthorities({ revision: this.#revision + 1, generations }, authorities)
-      const text = JSON.stringify({ ...state, revision: 0 })
+      const all = generationsOf(await store.listNetworks(), this.#options)
+      const signed = (generations: EgressGeneration[]) =>
+        withAuthorities({ revision: 0, generations }, authorities)
+      const proxy = signed(all.map(partOfProxy))
+      const credentials = signed(all.flatMap(partOfBroker))
+      const text = JSON.stringify([proxy, credentials])
       const isDue = performance.now() - this.#sentAt >= EGRESS_LEASE.renewMs
       if (text === this.#last && !isDue) return
       this.#last = text
       this.#sentAt = performance.now()
       this.#revision += 1
-      for (const listener of [...this.#listeners]) listener(state)
+      const revision = this.#revision
+      const states = { proxy: { ...proxy, revision }, credentials: { ...credentials, revision } }
+      for (const listener of [...this.#listeners]) listener(states)
     } catch (error) {
       log.error('the state of the egress proxies could not be read', { error: messageOf(error) })
     }

@@ -1,32 +1,30 @@
 import { readFile } from 'node:fs/promises'
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
 import * as z from 'zod'
 import { EgressControlMessage, EgressReportBatch } from '../../../contracts/egress-control.ts'
-import { EGRESS_CONTROL_TOKEN } from '../../../contracts/egress-proxy-env.ts'
 import { EGRESS_CONTROL_ROUTES, JSON_LINES_MEDIA_TYPE } from '../../../contracts/routes.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { messageOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
-import type { PodIdentities, ServiceAccountToken } from '../../sandboxes/provider.ts'
 import type { Store } from '../../store/store.ts'
 import { listen } from '../start/listen.ts'
+import { type ControlCaller, type ControlCallersOptions, identifyCallers, refuse } from './control-callers.ts'
 import type { ControlHub } from './control-hub.ts'
 import { MessageWriter } from './control-state.ts'
+import { type CredentialRouteOptions, registerCredentialRoute } from './credential-route.ts'
 import type { ReportWriter } from './report-writer.ts'
 
-export interface ControlListenerOptions {
+export interface ControlListenerOptions
+  extends ControlCallersOptions,
+    Omit<CredentialRouteOptions, 'store' | 'callerOf'> {
   readonly hub: ControlHub
   readonly writer: Pick<ReportWriter, 'accept'>
-  readonly store: Pick<Store, 'noteProxy'>
-  readonly identities: PodIdentities
-  /** The only accepted subject: the service account of the proxy. */
-  readonly subject: string
+  readonly store: Pick<Store, 'noteProxy' | 'listNetworks'>
   /** File with the public keys that verify tokens of sandboxes. Read for every message, because keys rotate. */
   readonly jwksFile: string
   readonly log: Log
 }
 
-const BEARER = /^Bearer ([A-Za-z0-9._-]{1,8192})$/
 const MAX_BODY_BYTES = 1_048_576
 /** A replica that does not read is disconnected. It connects again, and its lease ends otherwise. */
 const MAX_UNSENT_BYTES = 67_108_864
@@ -36,38 +34,20 @@ const Keys = z.object({ keys: EgressControlMessage.shape.keys })
 
 /** The routes for replicas of the egress proxy, on a port that only they can reach. */
 export function buildControlApp(options: ControlListenerOptions): FastifyInstance {
-  const { writer, identities, subject, log } = options
+  const { writer, log } = options
   const app = Fastify({ bodyLimit: MAX_BODY_BYTES, requestTimeout: 30_000, forceCloseConnections: true })
-  const callers = new WeakMap<FastifyRequest, ServiceAccountToken>()
-  // The hook runs for unknown routes too, so nothing of this port is told without the token.
-  app.addHook('onRequest', async (request, reply) => {
-    const token = BEARER.exec(request.headers.authorization ?? '')?.[1]
-    if (token === undefined)
-      return refuse(reply, 401, 'The token of a replica of the egress proxy is required.')
-    const caller = await identities.verify(token, EGRESS_CONTROL_TOKEN.audience).catch((error: unknown) => {
-      log.warn('a caller of the control port was refused', { address: request.ip, error: messageOf(error) })
-      return undefined
-    })
-    if (!caller) return refuse(reply, 401, 'The token is not valid for this port.')
-    if (caller.subject !== subject) {
-      log.warn('a caller of the control port was refused', { address: request.ip, subject: caller.subject })
-      return refuse(reply, 403, 'Only the egress proxy may use this port.')
-    }
-    callers.set(request, caller)
-    return undefined
-  })
+  const callerOf = identifyCallers(app, options)
   let streams = 0
   app.get(EGRESS_CONTROL_ROUTES.control, async (request, reply) => {
     const query = Query.safeParse(request.query)
-    const caller = callers.get(request)
-    if (!query.success || !caller) return refuse(reply, 400, 'The query must name the replica: ?proxy=UUID.')
+    if (!query.success) return refuse(reply, 400, 'The query must name the replica: ?proxy=UUID.')
     if (streams >= MAX_STREAMS) return refuse(reply, 503, 'Too many replicas are connected to this process.')
     streams += 1
     reply.hijack()
     reply.raw.once('close', () => {
       streams -= 1
     })
-    serveStream(options, reply, { proxy: query.data.proxy, expiresAt: caller.expiresAt })
+    serveStream(options, reply, { ...callerOf(request), proxy: query.data.proxy })
     return undefined
   })
   app.post(EGRESS_CONTROL_ROUTES.events, async (request, reply) => {
@@ -79,30 +59,32 @@ export function buildControlApp(options: ControlListenerOptions): FastifyInstanc
     await writer.accept(batch.data)
     return reply.code(204).send()
   })
+  registerCredentialRoute(app, { ...options, callerOf })
   return app
 }
 
-const refuse = (reply: FastifyReply, status: number, message: string) => reply.code(status).send({ message })
-
-type Stream = { readonly proxy: string; readonly expiresAt: Date }
+type Stream = ControlCaller & { readonly proxy: string }
 
 /** Sends the state until the token of the replica ends. The replica then connects again with its next token. */
 function serveStream(
   { hub, store, jwksFile, log }: ControlListenerOptions,
   { raw }: FastifyReply,
-  { proxy, expiresAt }: Stream,
+  { proxy, role, expiresAt }: Stream,
 ): void {
   const messages = new MessageWriter()
-  const note = (isConnected: boolean) =>
-    bestEffort(log, 'note a replica of the egress proxy', () => store.noteProxy(proxy, isConnected))
+  // A replica counts if sandboxes can reach it, which its other process does not decide.
+  const note = async (isConnected: boolean) => {
+    if (role === 'proxy')
+      await bestEffort(log, 'note a replica of the egress proxy', () => store.noteProxy(proxy, isConnected))
+  }
   raw.writeHead(200, { 'content-type': JSON_LINES_MEDIA_TYPE, 'cache-control': 'no-store' })
   raw.socket?.setNoDelay(true)
   let sending = note(true)
-  const unsubscribe = hub.subscribe((state) => {
+  const unsubscribe = hub.subscribe((states) => {
     sending = sending.then(async () => {
       if (raw.destroyed) return
       const { keys } = Keys.parse(JSON.parse(await readFile(jwksFile, 'utf8')))
-      raw.write(messages.write(state, keys))
+      raw.write(messages.write(states[role], keys))
       if (raw.writableLength > MAX_UNSENT_BYTES) raw.destroy()
       await note(true)
     })

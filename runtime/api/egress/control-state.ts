@@ -5,14 +5,18 @@ import { canonicalJson } from '../../kit/canonical-json.ts'
 import type { LiveNetwork } from '../../store/egress.ts'
 import type { Restrictions } from '../runs/restrictions/restrictions.ts'
 import type { NetworkRules } from './network-rules.ts'
+import type { RunCredentials } from './run-credentials.ts'
 
-type Rules = Pick<NetworkRules, 'destinationsOf' | 'withheldFrom'>
+export interface StateParts {
+  readonly rules: Pick<NetworkRules, 'destinationsOf' | 'withheldFrom'>
+  readonly restrictions: Pick<Restrictions, 'of'>
+  readonly credentials: Pick<RunCredentials, 'forRun'>
+}
 
 /** What the proxies allow: the open networks of the store, under the rules and restrictions of this process. */
 export const generationsOf = (
   networks: readonly LiveNetwork[],
-  rules: Rules,
-  restrictions: Pick<Restrictions, 'of'>,
+  { rules, restrictions, credentials }: StateParts,
 ): EgressGeneration[] =>
   networks.flatMap((network): EgressGeneration[] => {
     const { runId, generation, kind, owner, pod } = network
@@ -20,7 +24,9 @@ export const generationsOf = (
     if (!destinations) return []
     const withheld = [...rules.withheldFrom(network, kind)]
     const restriction = restrictions.of({ id: runId, owner }).network
-    return [{ runId, generation, phase: 'work', pod, restriction, destinations, withheld }]
+    const { placeholders } = credentials.forRun(runId, destinations)
+    const held = placeholders.length > 0 ? { placeholders } : {}
+    return [{ runId, generation, phase: 'work', pod, restriction, destinations, withheld, ...held }]
   })
 
 /** Writes the messages of one stream. Each list of destinations is sent once per stream, while a generation names it. */

@@ -1,7 +1,7 @@
 import type { CredentialAnswer, EgressGeneration, EgressState } from '../../../contracts/egress.ts'
 import { messageOf } from '../../kit/errors.ts'
-import { present } from '../../kit/present.ts'
 import { withAuthorities } from './authorities.ts'
+import { partOfBroker, partOfProxy } from './credential-parts.ts'
 import { type CredentialWanted, EgressProcess, type EgressProcessOptions } from './egress-process.ts'
 import type { EgressTrust } from './trust.ts'
 
@@ -80,32 +80,4 @@ export class EgressProcesses {
       return { fault: 'the log of the service has the reason' }
     }
   }
-}
-
-/** Without the authority, because this process passes the connection to the other one. */
-const partOfProxy = ({ placeholders: _held, destinations, ...rest }: EgressGeneration): EgressGeneration => ({
-  ...rest,
-  destinations: destinations.map(({ authority, ...destination }) =>
-    destination.credential !== undefined || authority === undefined
-      ? destination
-      : { ...destination, authority },
-  ),
-})
-
-function partOfBroker({
-  brokerPath,
-  socketPath: _path,
-  destinations,
-  ...rest
-}: EgressGeneration): EgressGeneration[] {
-  const agentHostPath = rest.modelRoute?.credential === undefined ? undefined : rest.modelRoute.brokerPath
-  if (brokerPath === undefined && agentHostPath === undefined) return []
-  const withCredential = destinations.filter(({ credential }) => credential !== undefined)
-  return [
-    {
-      ...rest,
-      ...present({ socketPath: brokerPath, agentHostSocketPath: agentHostPath }),
-      destinations: withCredential,
-    },
-  ]
 }

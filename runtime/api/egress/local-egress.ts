@@ -1,6 +1,7 @@
 import { dirname, join } from 'node:path'
 import {
   type EgressDenied,
+  type EgressEnvironment,
   type EgressGeneration,
   type EgressPod,
   MODEL_BASE_PATH,
@@ -57,15 +58,19 @@ export interface EgressSandbox {
   readonly signal: AbortSignal
 }
 
-type Opened = { readonly owner: string; readonly generation: EgressGeneration }
+interface Opened {
+  readonly owner: string
+  readonly sandbox: EgressSandbox
+  readonly generation: EgressGeneration
+  /** Absent without credentials. */
+  readonly environment?: EgressEnvironment
+}
 
 interface OpenedNetwork {
   readonly loosened: readonly string[]
   /** Whether the agent needs a token. */
   readonly hasRoute: boolean
 }
-
-const NOTHING: OpenedNetwork = { loosened: [], hasRoute: false }
 
 /** In the private folder of a sandbox, of which commands see only the folder of the other socket. */
 const BROKER_SOCKET = 'broker'
@@ -95,6 +100,8 @@ export class LocalEgress implements SandboxEgress {
   readonly #budgets = new ByteBudgets()
   readonly #renewal: NodeJS.Timeout
   #revision = 0
+  /** Changes of what people allowed. A sandbox that was read before the last one is read again. */
+  #changes = 0
 
   constructor(options: LocalEgressOptions) {
     const { writer, log, trust, credentials } = options
@@ -165,14 +172,57 @@ export class LocalEgress implements SandboxEgress {
    * model server. Throws `unavailable` if the agent cannot reach the proxy.
    */
   async open(sandbox: EgressSandbox): Promise<OpenedNetwork> {
+    const opened = await this.#read(sandbox)
+    if (!opened) return { loosened: [], hasRoute: false }
+    this.#open.set(keyOf(sandbox.runId, sandbox.generation), opened)
+    const hasRoute = opened.generation.modelRoute !== undefined
+    if (hasRoute) await this.#enforceOrForget(opened)
+    // A sandbox without a proxy has no network. Its commands print the reason.
+    else await bestEffort(this.#options.log, 'open the network of a sandbox', () => this.#enforce(opened))
+    const { withheld = [], destinations } = opened.generation
+    const loosened = this.#options.rules
+      .loosenedFor(sandbox.kind)
+      .filter((host) => !withheld.includes(host) && destinations.length > 0)
+    return { loosened, hasRoute }
+  }
+
+  /** An agent that cannot reach its model does not begin. */
+  async #enforceOrForget(opened: Opened): Promise<void> {
+    try {
+      await this.#enforce(opened)
+    } catch (error) {
+      this.#open.delete(keyOf(opened.sandbox.runId, opened.sandbox.generation))
+      throw noProxy(error)
+    }
+  }
+
+  /** Applies what people have allowed to a run. In force when it returns. */
+  async changed(runId: string): Promise<void> {
+    this.#changes += 1
+    const ofRun = [...this.#open].filter(([, { sandbox }]) => sandbox.runId === runId)
+    for (const [key, { sandbox }] of ofRun) {
+      const opened = await this.#read(sandbox)
+      if (!opened || !this.#open.has(key)) continue
+      this.#open.set(key, opened)
+      await this.#enforce(opened)
+    }
+  }
+
+  /** What a sandbox may reach. Undefined without network access. */
+  async #read(sandbox: EgressSandbox): Promise<Opened | undefined> {
     const { runId, generation, kind, socketPath, brokerPath, signal } = sandbox
-    const { store, rules, trust, credentials } = this.#options
+    const { store, rules, credentials } = this.#options
     const log = this.#options.log.child({ runId })
-    const run = await patiently(() => store.readRun(runId), { signal, log })
-    if (!run) return NOTHING
+    let changes: number
+    let run: RunRow | undefined
+    do {
+      changes = this.#changes
+      run = await patiently(() => store.readRun(runId), { signal, log })
+    } while (changes !== this.#changes)
+    if (!run) return undefined
     const route = this.#routeOf(run, sandbox)
     const listed = sandbox.isIsolated ? rules.destinationsOf(run, kind) : undefined
-    if (!listed && !route) return NOTHING
+    if (!listed && !route) return undefined
     const destinations = listed ?? []
     const withheld = [...rules.withheldFrom(run, kind)]
     const { placeholders, environment } = credentials.forRun(runId, destinations)
@@ -182,28 +232,15 @@ export class LocalEgress implements SandboxEgress {
       ...(isBrokered && { placeholders, brokerPath }),
       ...(route && { modelRoute: route, pod: podOf(sandbox.podUid) }),
     }
-    this.#open.set(keyOf(runId, generation), { owner: run.owner, generation: opened })
-    // A sandbox without a proxy has no network. Its commands print the reason.
-    const apply = async () => {
-      if (destinations.some(({ authority }) => authority !== undefined))
-        await writeTrustBundle(dirname(socketPath), trust)
-      if (isBrokered) await writeEnvironment(dirname(socketPath), environment)
-      await this.#apply()
-    }
-    if (route) await this.#orForget(sandbox, apply)
-    else await bestEffort(log, 'open the network of a sandbox', apply)
-    const loosened = rules.loosenedFor(kind).filter((host) => !withheld.includes(host))
-    return { loosened: listed ? loosened : [], hasRoute: route !== undefined }
+    return { owner: run.owner, sandbox, generation: opened, ...(isBrokered && { environment }) }
   }
 
-  /** An agent that cannot reach its model does not begin. */
-  async #orForget({ runId, generation }: EgressSandbox, apply: () => Promise<void>): Promise<void> {
-    try {
-      await apply()
-    } catch (error) {
-      this.#open.delete(keyOf(runId, generation))
-      throw noProxy(error)
-    }
+  async #enforce({ sandbox, generation, environment }: Opened): Promise<void> {
+    const folder = dirname(sandbox.socketPath)
+    if (generation.destinations.some(({ authority }) => authority !== undefined))
+      await writeTrustBundle(folder, this.#options.trust)
+    if (environment) await writeEnvironment(folder, environment)
+    await this.#apply()
   }
 
   /** The operator of a laptop chose the server, so it may be on this machine or in a private network. */

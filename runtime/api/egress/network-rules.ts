@@ -2,16 +2,23 @@ import type { EgressDestination } from '../../../contracts/egress.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
 import { allowlist } from '../../../policies/agent/egress/allowlist.ts'
 import type { EgressPolicy } from '../../../policies/agent/egress/load.ts'
-import { narrow } from '../../../policies/agent/egress/narrow.ts'
+import { hasHost, narrow } from '../../../policies/agent/egress/narrow.ts'
 import { resolveEgress } from '../../../policies/agent/egress/resolve.ts'
 import { placementOf } from '../../../policies/agent/egress/targets.ts'
 import type { RunRow } from '../../store/store.ts'
 
+type NetworkRun = Pick<RunRow, 'settings'> & Partial<Pick<RunRow, 'allowedHosts'>>
+
+/** `withheld`: the operator's list has the host, and the settings of the run leave it out. */
+export type HostStanding = 'allowed' | 'withheld' | 'unlisted'
+
 export interface NetworkRules {
   /** The destinations of a sandbox. Undefined if the settings of its run allow no network access. */
-  destinationsOf(run: Pick<RunRow, 'settings'>, kind: SandboxKind): EgressDestination[] | undefined
+  destinationsOf(run: NetworkRun, kind: SandboxKind): EgressDestination[] | undefined
   /** Hosts of the operator's list that the settings of the run leave out. */
-  withheldFrom(run: Pick<RunRow, 'settings'>, kind: SandboxKind): readonly string[]
+  withheldFrom(run: NetworkRun, kind: SandboxKind): readonly string[]
+  /** Whether the commands of a run may connect to a host. */
+  standingOf(run: NetworkRun & Pick<RunRow, 'kind'>, host: string): HostStanding
   /** Hosts that are reached without the limits of their entry, because the proxy does not look into TLS. */
   loosenedFor(kind: SandboxKind): readonly string[]
 }
@@ -25,16 +32,36 @@ export function createNetworkRules(policy: EgressPolicy): NetworkRules {
     egress.classes[kind]
       .filter((one) => one.caller === undefined && placementOf(one, 'laptop').kind === 'loosened')
       .map(({ host }) => host)
-  const destinations = { agent: ofClass('agent'), command: ofClass('command') }
-  const withoutLimits = { agent: loosened('agent'), command: loosened('command') }
+  return rulesFor(
+    { agent: ofClass('agent'), command: ofClass('command') },
+    { agent: loosened('agent'), command: loosened('command') },
+  )
+}
+
+/** The rules for lists of destinations. `withoutLimits`: hosts whose limits the proxy cannot enforce. */
+export function rulesFor(
+  destinations: Readonly<Record<SandboxKind, readonly EgressDestination[]>>,
+  withoutLimits: Readonly<Record<SandboxKind, readonly string[]>>,
+): NetworkRules {
   return {
-    destinationsOf: ({ settings }, kind) =>
-      settings.network_enabled
-        ? [...narrow(destinations[kind], settings.egress_hosts).destinations]
-        : undefined,
-    withheldFrom: ({ settings }, kind) => narrow(destinations[kind], settings.egress_hosts).withheld,
+    destinationsOf: (run, kind) =>
+      run.settings.network_enabled ? [...narrow(destinations[kind], hostsOf(run)).destinations] : undefined,
+    withheldFrom: (run, kind) => narrow(destinations[kind], hostsOf(run)).withheld,
+    standingOf: (run, host) => {
+      const isAmong = (some: readonly EgressDestination[]) =>
+        hasHost(
+          some.map((one) => one.host),
+          host,
+        )
+      if (isAmong(narrow(destinations[run.kind], hostsOf(run)).destinations)) return 'allowed'
+      return isAmong(destinations[run.kind]) ? 'withheld' : 'unlisted'
+    },
     loosenedFor: (kind) => withoutLimits[kind],
   }
 }
+
+/** The hosts to which a run is limited: those of its settings, and those that people allowed since. */
+const hostsOf = ({ settings, allowedHosts = [] }: NetworkRun): readonly string[] | undefined =>
+  settings.egress_hosts && [...settings.egress_hosts, ...allowedHosts.map(({ host }) => host)]
 
 const isForCommands = ({ caller }: { caller: string }) => caller === 'any'

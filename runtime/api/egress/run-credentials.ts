@@ -24,18 +24,28 @@ export interface RunCredentials {
 /** Git needs a user name, and servers that accept tokens ignore it. */
 const GIT_USER = 'x-access-token'
 
+/** Placeholders that are remembered. The state of a cluster's proxies needs each of them several times a second. */
+const MAX_REMEMBERED = 4096
+
 export function createRunCredentials(
   credentials: Pick<Credentials, 'read' | 'placeholderOf' | 'variableOf'>,
   key: Uint8Array,
 ): RunCredentials {
+  const remembered = new Map<string, string>()
+  const derive = (runId: string, credential: string): string => {
+    const name = `${runId} ${credential}`
+    const known = remembered.get(name)
+    if (known !== undefined) return known
+    const value = credentials.placeholderOf(key, { runId, caller: 'commands', credential })
+    if (remembered.size >= MAX_REMEMBERED) remembered.clear()
+    remembered.set(name, value)
+    return value
+  }
   return {
     read: (credential) => credentials.read(credential),
     forRun(runId, destinations) {
       const ids = [...new Set(destinations.flatMap(({ credential }) => credential ?? []))]
-      const placeholders = ids.map((credential) => ({
-        credential,
-        value: credentials.placeholderOf(key, { runId, caller: 'commands', credential }),
-      }))
+      const placeholders = ids.map((credential) => ({ credential, value: derive(runId, credential) }))
       const placeholderOf = (id: string) =>
         placeholders.find(({ credential }) => credential === id)?.value ?? ''
       const variables = ids.flatMap((id) => {

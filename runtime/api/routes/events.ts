@@ -2,7 +2,6 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import * as z from 'zod'
 import { EventPage } from '../../../contracts/api.ts'
 import { LAST_EVENT_ID_HEADER } from '../../../contracts/routes.ts'
-import { RunEgress } from '../../../contracts/run-egress.ts'
 import { callerOf } from '../http/authenticate.ts'
 import { eventStream, GUARDED, problems, RunParams, wholeNumber } from '../http/schemas.ts'
 import type { RouteDeps } from './deps.ts'
@@ -62,18 +61,5 @@ export const eventRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servi
       const last = items.at(-1)
       return { items, ...(last && items.length === limit && { next: String(last.sequence) }) }
     },
-  )
-
-  const egressSchema = {
-    ...GUARDED,
-    tags,
-    operationId: 'getRunEgress',
-    summary: 'Read what the egress proxy refused to a run, grouped, and the hosts that the run reached',
-    params: RunParams,
-    querystring: z.strictObject({}),
-    response: { 200: RunEgress, ...problems(404) },
-  }
-  app.get('/:id/egress', { schema: egressSchema }, async (request) =>
-    service.readEgress(callerOf(request), request.params.id),
   )
 }

@@ -25,6 +25,7 @@ import { watchSuspendedRuns } from './replicas/sweep-suspended.ts'
 import { type TakeoverParts, takeOverRuns, watchAbandonedRuns } from './replicas/takeover.ts'
 import { createRestrictionCalls } from './restrictions/set-restriction.ts'
 import type { RunService } from './service.ts'
+import { createAllowedHosts } from './use/allow-host.ts'
 import { createRunCommands } from './use/commands.ts'
 import { createDecisions } from './use/decisions.ts'
 import { createFileCalls } from './use/file-calls.ts'
@@ -109,7 +110,7 @@ export function createRunService(given: RunServiceDeps): RunService {
 
     ...createSandboxUses(findServing, { commands, file }),
 
-    ...policyCalls(policy),
+    ...policyCalls(deps, policy, audit),
     ...createRestrictionCalls(deps, audit, () => queue.wake()),
     ...createTrustedFolders(deps, policy),
     ...createAuditReads(deps, audit),
@@ -118,8 +119,11 @@ export function createRunService(given: RunServiceDeps): RunService {
 }
 
 const policyCalls = (
+  deps: RunDeps,
   policy: SandboxPolicy,
-): Pick<RunService, 'readPolicy' | 'replacePolicy' | 'mergePolicy'> => ({
+  audit: AuditTrail,
+): Pick<RunService, 'readPolicy' | 'replacePolicy' | 'mergePolicy' | 'allowEgress'> => ({
+  ...createAllowedHosts(deps, policy, audit),
   readPolicy: () => policy.read(),
   replacePolicy: (caller, patch) => policy.replace(caller, patch),
   mergePolicy: (caller, patch) => policy.merge(caller, patch),

@@ -9,6 +9,7 @@ import type { WorkspaceBounds } from './admit/workspace-admission.ts'
 import type { RunRedactor } from './ingest/redacted-events.ts'
 import type { Restrictions } from './restrictions/restrictions.ts'
 import type { RunFolders } from './results/run-folders.ts'
+import type { RunNetworks } from './use/run-networks.ts'
 
 /** What governance must know of a sandbox; no sandbox isolates nothing. */
 export type SandboxFacts = Pick<Isolation, 'isRealIsolation' | 'shell'>
@@ -80,6 +81,8 @@ export type RunDeps = {
   readonly ceiling: SandboxSettings
   /** The restrictions in force. */
   readonly restrictions: Restrictions
+  /** Absent without an egress proxy. */
+  readonly networks?: RunNetworks
   /** The second redaction, of one run: nothing that a sandbox sent is stored before it. */
   readonly openRedactor: (settings: SandboxSettings) => RunRedactor
   /** Redacts the message of a failure, because a sandbox or a model's server may have written it. */

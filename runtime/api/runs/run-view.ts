@@ -36,6 +36,7 @@ export function toRun(row: RunRow): Run {
   const {
     agentSpec: _agent,
     settings: _settings,
+    allowedHosts: _allowed,
     policyVersion: _version,
     keyId: _key,
     hostSequence: _sequence,

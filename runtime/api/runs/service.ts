@@ -21,7 +21,7 @@ import type { SandboxKind } from '../../../contracts/names.ts'
 import type { SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
 import type { Restriction, RestrictionList, SetRestriction } from '../../../contracts/restrictions.ts'
 import type { RunDiff } from '../../../contracts/results.ts'
-import type { RunEgress } from '../../../contracts/run-egress.ts'
+import type { AllowEgress, AllowedEgress, RunEgress } from '../../../contracts/run-egress.ts'
 import type { FileAnswer } from '../../../contracts/toolbox.ts'
 import type {
   FolderQuery,
@@ -146,6 +146,12 @@ export interface RunService {
 
   /** What the egress proxy refused to the run, grouped, and the hosts that the run reached. */
   readEgress(caller: Caller, id: string): Promise<RunEgress>
+
+  /**
+   * Allows a run one host of the operator's egress list that its settings leave out. In force within a second.
+   * `policy_denied` for a host that the list or the operator's settings do not have, `conflict` if the run may reach it.
+   */
+  allowEgress(caller: Caller, id: string, wanted: AllowEgress): Promise<AllowedEgress>
 
   readPolicy(caller: Caller): Promise<SandboxSettings>
   replacePolicy(caller: Caller, policy: SandboxSettingsPatch): Promise<SandboxSettings>

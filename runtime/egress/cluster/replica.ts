@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { delay } from '../../kit/deadline.ts'
 import type { Log } from '../../kit/log.ts'
+import { CredentialValues } from '../credentials/values.ts'
 import { EGRESS_LIMITS } from '../limits.ts'
 import type { Resolve } from '../look-ups.ts'
 import { EgressProxy } from '../proxy.ts'
 import { type ControlPlace, followControlStream } from './control-stream.ts'
+import { fetchCredential } from './fetch-credential.ts'
 import { serveHealth } from './health-listener.ts'
 import { Lease } from './lease.ts'
 import { createProxyMetrics } from './metrics.ts'
@@ -13,13 +15,21 @@ import { TokenListener } from './token-listener.ts'
 import { TokenVerifier } from './verify-token.ts'
 
 export interface ReplicaOptions extends ControlPlace {
-  /** 0 picks a free port. */
-  readonly port: number
+  /** Where clients connect. */
+  readonly listen: ReplicaListen
   readonly healthPort: number
   readonly log: Log
   readonly resolve?: Resolve
+  /** Roots that a destination's certificate may have. @default those of Node */
+  readonly roots?: readonly string[]
   readonly drain?: DrainTimes
 }
+
+export type ReplicaListen =
+  /** For sandboxes. Connections that need a credential are passed on to `brokerPath`. A port of 0 picks a free one. */
+  | { readonly port: number; readonly brokerPath?: string | undefined }
+  /** As the process that inserts credentials: for the other process of this replica. */
+  | { readonly socketPath: string }
 
 export interface DrainTimes {
   /** New connections still come until every node knows that this replica is leaving. */
@@ -33,6 +43,7 @@ const LAST_REPORTS_MS = 3_000
 const LOOK_AGAIN_MS = 100
 
 export interface Replica {
+  /** 0 for the process that inserts credentials. */
   readonly port: number
   readonly lease: Lease
   /** Accepts no more connections, waits for the open ones, and sends the last reports. */
@@ -41,17 +52,20 @@ export interface Replica {
 
 /** Starts one replica of the egress proxy in a cluster. It opens nothing before its first message from the API. */
 export async function startReplica(options: ReplicaOptions): Promise<Replica> {
-  const { log, url, tokenFile, resolve, drain = DRAIN } = options
+  const { log, url, tokenFile, listen, resolve, roots, drain = DRAIN } = options
   const proxyId = randomUUID()
   const lease = new Lease({ onOver: () => void forget() })
   const verifier = new TokenVerifier()
   const proxy: EgressProxy = new EgressProxy({
     // Each replica limits the bytes of a run by itself, so it reports no usage.
     report: (report) => {
-      if (report.type === 'denied' || report.type === 'summary') queue.add(report)
+      if (report.type !== 'usage' && report.type !== 'applied' && report.type !== 'credential-wanted')
+        queue.add(report)
     },
+    ...partsOf(listen, { url, tokenFile }),
     closedBy: () => lease.refusal,
     ...(resolve && { resolve }),
+    ...(roots && { roots }),
   })
   const metrics = createProxyMetrics({
     connections: () => proxy.count,
@@ -71,13 +85,16 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
     verify: (token) => verifier.verify(token),
     closedBy: () => lease.refusal,
     limits: EGRESS_LIMITS,
+    isBehindProxy: 'socketPath' in listen,
     onRefused: metrics.onRefused,
     log,
   })
   let isLeaving = false
   const notReady = () => (isLeaving ? 'leaving' : lease.isHeld ? undefined : 'no lease')
   const health = await serveHealth({ port: options.healthPort, notReady, metrics: metrics.registry })
-  const port = await listener.listen(options.port)
+  const port = await ('port' in listen
+    ? listener.listen(listen.port)
+    : listener.listenAt(listen.socketPath).then(() => 0))
   const control = followControlStream({
     ...place,
     onReconnect: metrics.onReconnect,
@@ -105,3 +122,11 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
     },
   }
 }
+
+/** Values are read with the token of this process, which the other one does not have. */
+const partsOf = (listen: ReplicaListen, place: ControlPlace) =>
+  'socketPath' in listen
+    ? { credentials: new CredentialValues({ fetch: (wanted) => fetchCredential(place, wanted) }) }
+    : listen.brokerPath === undefined
+      ? {}
+      : { brokerPath: listen.brokerPath }

@@ -1,3 +1,4 @@
+import { CLIENT_HEADER } from '../credentials/pass-to-broker.ts'
 import { isForModel } from '../model/route.ts'
 
 /** Both schemes carry the same token. Clients that take a proxy from a URL can send only Basic. */
@@ -21,6 +22,10 @@ const SERVER_HEADER = /^authorization[ \t]*:(.*)$/i
 
 export const isModelHead = (head: string): boolean =>
   isForModel(MODEL_REQUEST.exec(head.split('\r\n', 1).join())?.[1] ?? '')
+const CLIENT = new RegExp(`\\r\\n${CLIENT_HEADER}: ([0-9A-Fa-f:.]{1,45})(?:\\r\\n|$)`)
+
+/** The address of the client, as the process of the proxy that has accepted the connection reports it. */
+export const clientOf = (head: string): string => CLIENT.exec(head)?.[1] ?? ''
 
 /** The token in the header of a request. Undefined if there is none, or more than one header for it. */
 export function tokenOf(head: string): string | undefined {

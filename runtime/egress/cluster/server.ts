@@ -2,17 +2,33 @@ import { EGRESS_PROXY_ENV_PREFIX, EgressProxyEnv } from '../../../contracts/egre
 import { messageOf } from '../../kit/errors.ts'
 import { createLog } from '../../kit/log.ts'
 import { parseEnv } from '../../kit/parse-env.ts'
-import { startReplica } from './replica.ts'
+import { type ReplicaListen, startReplica } from './replica.ts'
 
 const EX_CONFIG = 78
+/** Argument of the process that inserts credentials. */
+const CREDENTIAL_ROLE = 'credentials'
+
+function refuse(error: unknown): never {
+  process.stderr.write(`${messageOf(error)}\n`)
+  return process.exit(EX_CONFIG)
+}
 
 function readEnv(): EgressProxyEnv {
   try {
     return parseEnv(EgressProxyEnv, process.env, { prefix: EGRESS_PROXY_ENV_PREFIX })
   } catch (error) {
-    process.stderr.write(`${messageOf(error)}\n`)
-    return process.exit(EX_CONFIG)
+    return refuse(error)
   }
+}
+
+function listenFor(role: string | undefined): ReplicaListen {
+  const { AGENTWEAVER_EGRESS_PORT: port, AGENTWEAVER_EGRESS_BROKER_SOCKET: brokerPath } = env
+  if (role === undefined) return { port, brokerPath }
+  if (role !== CREDENTIAL_ROLE)
+    return refuse(new Error(`unknown argument ${role}: there is "${CREDENTIAL_ROLE}"`))
+  if (brokerPath === undefined)
+    return refuse(new Error(`AGENTWEAVER_EGRESS_BROKER_SOCKET is required with "${CREDENTIAL_ROLE}"`))
+  return { socketPath: brokerPath }
 }
 
 const env = readEnv()
@@ -25,7 +41,7 @@ async function main(): Promise<void> {
   const replica = await startReplica({
     url: env.AGENTWEAVER_EGRESS_CONTROL_URL,
     tokenFile: env.AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE,
-    port: env.AGENTWEAVER_EGRESS_PORT,
+    listen: listenFor(process.argv[2]),
     healthPort: env.AGENTWEAVER_EGRESS_HEALTH_PORT,
     log,
   })

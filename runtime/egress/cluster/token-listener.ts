@@ -1,11 +1,12 @@
-import { createServer, type Server, type Socket } from 'node:net'
+import { chmodSync, rmSync } from 'node:fs'
+import { createServer, type ListenOptions, type Server, type Socket } from 'node:net'
 import { messageOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { collect } from '../collect.ts'
 import type { EgressLimits } from '../limits.ts'
 import type { EgressProxy } from '../proxy.ts'
 import { answer, type Refusal } from '../refusals.ts'
-import { headOf, isModelHead, tokenOf } from './request-token.ts'
+import { clientOf, headOf, isModelHead, tokenOf } from './request-token.ts'
 import type { VerifiedToken } from './verify-token.ts'
 
 export interface TokenListenerOptions {
@@ -14,6 +15,8 @@ export interface TokenListenerOptions {
   /** Why the proxy opens no connection at all. */
   readonly closedBy: () => Refusal | undefined
   readonly limits: EgressLimits
+  /** Whether the clients are connections of the other process of the proxy, which names the address of each. */
+  readonly isBehindProxy?: boolean
   readonly onRefused: (why: RefusedCaller) => void
   readonly log: Log
 }
@@ -49,12 +52,16 @@ export class TokenListener {
   }
 
   async listen(port: number, host = '::'): Promise<number> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    this.#server.once('error', reject)
-    this.#server.listen({ port, host }, resolve)
-    await promise
+    await this.#listen({ port, host })
     const address = this.#server.address()
     return typeof address === 'object' && address ? address.port : port
+  }
+
+  /** Listens at a Unix socket. An earlier process of this container may have left the file. */
+  async listenAt(path: string): Promise<void> {
+    rmSync(path, { force: true })
+    await this.#listen({ path })
+    chmodSync(path, 0o600)
   }
 
   /** Accepts no further connection. */
@@ -62,11 +69,20 @@ export class TokenListener {
     this.#server.close()
   }
 
+  async #listen(options: ListenOptions): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    this.#server.once('error', reject)
+    this.#server.listen(options, resolve)
+    await promise
+  }
+
   #onConnection(socket: Socket): void {
     socket.on('error', () => socket.destroy())
     const address = plainAddress(socket.remoteAddress)
     const waiting = this.#unidentified.get(address) ?? 0
-    if (waiting >= UNIDENTIFIED_PER_ADDRESS) {
+    const { isBehindProxy = false, limits } = this.#options
+    // The other process has limited the addresses.
+    if (waiting >= (isBehindProxy ? limits.connections : UNIDENTIFIED_PER_ADDRESS)) {
       this.#options.onRefused('too-many')
       socket.destroy()
       return
@@ -85,7 +101,7 @@ export class TokenListener {
   }
 
   async #identify(socket: Socket, address: string): Promise<void> {
-    const { proxy, verify, closedBy, limits } = this.#options
+    const { proxy, verify, closedBy, limits, isBehindProxy } = this.#options
     const read = (bytes: Buffer) => {
       const head = headOf(bytes)
       return head !== undefined || bytes.length > limits.headerBytes ? { head } : undefined
@@ -110,7 +126,8 @@ export class TokenListener {
       return this.#refuse(socket, unidentified, { why: 'bad-token', sentence: BAD_TOKEN })
     }
     const { sub: runId, generation, caller, pod } = verified.claims
-    const identified = { runId, generation, caller, podUid: pod.uid, address }
+    const client = isBehindProxy ? clientOf(head) : address
+    const identified = { runId, generation, caller, podUid: pod.uid, address: client, token }
     await proxy.untilListed(identified, limits.listedMs)
     if (socket.destroyed) return undefined
     const refused = proxy.accept(identified, socket, { bytes: first.bytes, isModel })

@@ -6,22 +6,45 @@ export interface PassedOn {
   /** What the client sent after its request. */
   readonly head: Buffer
   readonly brokerPath: string
+  /** In a cluster, who the client is. On a laptop, the socket identifies it. */
+  readonly proof?: CallerProof | undefined
 }
+
+/** With what a client has proved its identity. The other process verifies the token itself. */
+export interface CallerProof {
+  readonly token: string
+  readonly address: string
+}
+
+/** Header with the address of the client, between the two processes of the proxy. */
+export const CLIENT_HEADER = 'Agentweaver-Client'
 
 /** Repeats the request of a client to the process that inserts credentials, and connects the two. Returns the connection to it. */
 export function passToBroker(
   client: Socket,
-  { target, head, brokerPath }: PassedOn,
+  { target, head, brokerPath, proof }: PassedOn,
   onGone: () => void,
 ): Socket {
   const { host, port } = target
   const authority = `${host.name}:${port}`
-  const request = Buffer.from(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`)
+  const request = Buffer.from(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n${linesOf(proof)}\r\n`)
   return joinBroker(client, { first: Buffer.concat([request, head]), brokerPath }, onGone)
 }
 
+/** Passes the first request of a client on as it is. In a cluster, its address is added in front of all other headers. */
+export function passRequestToBroker(
+  client: Socket,
+  { first, brokerPath, address }: { first: Buffer; brokerPath: string; address?: string | undefined },
+  onGone: () => void,
+): Socket {
+  const end = first.indexOf('\r\n') + 2
+  const line = Buffer.from(address === undefined ? '' : `${CLIENT_HEADER}: ${address}\r\n`)
+  const named = Buffer.concat([first.subarray(0, end), line, first.subarray(end)])
+  return joinBroker(client, { first: named, brokerPath }, onGone)
+}
+
 /** Connects a client with the process that inserts credentials, which gets these bytes first. */
-export function joinBroker(
+function joinBroker(
   client: Socket,
   { first, brokerPath }: { readonly first: Buffer; readonly brokerPath: string },
   onGone: () => void,
@@ -42,3 +65,6 @@ export function joinBroker(
   broker.once('close', () => isConnected && client.destroySoon())
   return broker
 }
+
+const linesOf = (proof: CallerProof | undefined): string =>
+  proof ? `Proxy-Authorization: Bearer ${proof.token}\r\n${CLIENT_HEADER}: ${proof.address}\r\n` : ''

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { EGRESS_TRUST_FILE } from '../../../contracts/egress.ts'
+import { EGRESS_TRUST_FILE, type EgressEnvironment } from '../../../contracts/egress.ts'
 import type { EgressAccess } from '../../../contracts/egress-control.ts'
 import { TRUST_VARIABLES } from '../../../policies/agent/egress/trust-table.ts'
 import { networkEnvironment } from '../../executors/rootfs/egress-mounts.ts'
@@ -21,6 +21,7 @@ export class PodNetwork implements CommandRelay {
   readonly #folder: string
   #bundle: string | undefined
   #trust: Trust | undefined
+  #ofRun: EgressEnvironment | undefined
 
   constructor(relay: EgressRelay, home: string) {
     this.#relay = relay
@@ -28,7 +29,8 @@ export class PodNetwork implements CommandRelay {
   }
 
   use(access: EgressAccess): void {
-    const { caBundle } = access
+    const { caBundle, environment } = access
+    this.#ofRun = environment
     if (caBundle !== undefined && caBundle !== this.#bundle) this.#trustBundle(caBundle)
     this.#relay.use(access)
   }
@@ -39,7 +41,7 @@ export class PodNetwork implements CommandRelay {
 
   /** The variables of a command with network access. */
   environment(own: Environment): Environment {
-    return networkEnvironment(own, this.#trust)
+    return networkEnvironment(own, this.#trust, this.#ofRun)
   }
 
   /** Commands can change these files, as they can change their own variables. Nothing else reads them. */

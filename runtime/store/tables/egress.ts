@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { EgressPod } from '../../../contracts/egress.ts'
 import { toJson } from '../codec.ts'
-import { RunKinds, RunSettings } from '../columns.ts'
+import { AllowedHosts, RunKinds, RunSettings } from '../columns.ts'
 import type { EgressTransaction, LiveNetwork, OpenNetwork } from '../egress.ts'
 import type { Scope } from '../engine.ts'
 import { RowReader } from '../row-reader.ts'
@@ -37,7 +37,7 @@ export async function listNetworks({ db }: Scope): Promise<LiveNetwork[]> {
       join.onRef('run.id', '=', 'network.run_id').onRef('run.generation', '=', 'network.generation'),
     )
     .select(['network.run_id', 'network.generation', 'network.kind', 'network.pod_json'])
-    .select(['run.owner', 'run.settings_json'])
+    .select(['run.owner', 'run.settings_json', 'run.allowed_hosts_json'])
     .where('run.ended_at', 'is', null)
     .where('run.ending_json', 'is', null)
     .orderBy('network.run_id')
@@ -52,6 +52,7 @@ export async function listNetworks({ db }: Scope): Promise<LiveNetwork[]> {
       pod: at.json('pod_json', EgressPod),
       owner: run.plain('owner'),
       settings: run.json('settings_json', RunSettings),
+      allowedHosts: run.optionalJson('allowed_hosts_json', AllowedHosts) ?? [],
     }
   })
 }

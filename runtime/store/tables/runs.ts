@@ -3,6 +3,7 @@ import { SandboxError } from '../../kit/errors.ts'
 import type { AuditHead } from '../audit-rows.ts'
 import { changed, present, toJson, toOptionalJson, toText } from '../codec.ts'
 import {
+  AllowedHosts,
   CarriedCalls,
   Origin,
   Outcome,
@@ -67,6 +68,7 @@ function toRun(row: object): RunRow {
     agentSpec: at.anyJson('agent_spec_json'),
     labels: at.json('labels_json', RunLabels),
     settings: at.json('settings_json', RunSettings),
+    allowedHosts: at.optionalJson('allowed_hosts_json', AllowedHosts) ?? [],
     interactive: at.flag('interactive'),
     generation: at.integer('generation'),
     policyVersion: at.plain('policy_version'),
@@ -123,6 +125,7 @@ export async function insertRun(scope: Scope, run: NewRun): Promise<RunRow> {
     usage_json: null,
     touched_secret: run.touched?.secret ? 1 : 0,
     source_json: toOptionalJson(run.source),
+    allowed_hosts_json: null,
   }
   await scope.db.insertInto('runs').values(row).execute()
   await insertQueueRow(scope, run)
@@ -215,6 +218,8 @@ const waitingColumn = (waiting: RunChange['waiting']) =>
 /** The flag is never cleared. */
 const secretColumn = (touched: RunChange['touched']) => (touched?.secret ? 1 : undefined)
 
+const allowedHostsColumn = (hosts: RunChange['allowedHosts']) => toOptionalJson(hosts) ?? undefined
+
 const columnsOf = (change: RunChange) =>
   changed({
     generation: change.generation,
@@ -238,6 +243,7 @@ const columnsOf = (change: RunChange) =>
     host_sequence: change.generation === undefined ? undefined : (change.hostSequence ?? 0),
     ending_json: toOptionalJson(change.ending) ?? undefined,
     touched_secret: secretColumn(change.touched),
+    allowed_hosts_json: allowedHostsColumn(change.allowedHosts),
   })
 
 /** Separates the rows that can be read from damaged ones. */

@@ -43,7 +43,9 @@ export interface DeployedApi {
  * Deploys the committed tree of the local environment on a separate cluster, with its real images, keys and database.
  * Nothing in the tree is specific to tests. Requests come from a pod in the Gateway's place.
  */
-export async function deployApi(change?: InstallTarget['change']): Promise<DeployedApi> {
+export async function deployApi(
+  changes: Pick<InstallTarget, 'change' | 'egress' | 'credentials'> = {},
+): Promise<DeployedApi> {
   const undo: Undo = []
   const stop = async () => {
     for (const step of undo.splice(0).reverse()) await step()
@@ -53,7 +55,7 @@ export async function deployApi(change?: InstallTarget['change']): Promise<Deplo
     undo.push(() => rig.stop())
     const print = (line: string) => process.stderr.write(`${line}\n`)
     const { apiKey, database } = await installService(
-      { cluster: rig.cluster, client: rig.client, ...(change && { change }) },
+      { cluster: rig.cluster, client: rig.client, ...changes },
       print,
     )
     undo.push(() => database.stop())

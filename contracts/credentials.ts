@@ -1,0 +1,30 @@
+import * as z from 'zod'
+import { CredentialId } from './egress.ts'
+
+/** Plain HTTP only to this machine. */
+const ApiUrl = z.url().refine((url) => {
+  const { protocol, hostname } = new URL(url)
+  return protocol === 'https:' || (protocol === 'http:' && hostname === '127.0.0.1')
+}, 'must begin with https://')
+
+/** How the service creates tokens of a GitHub App. The private key is elsewhere. */
+export const GitHubAppPlace = z.strictObject({
+  appId: z.int().positive(),
+  installationId: z.int().positive(),
+  /** The only repository that the tokens can reach: `owner/name`. */
+  repository: z.string().regex(/^[A-Za-z0-9-]{1,39}\/[A-Za-z0-9._-]{1,100}$/, 'must be owner/name'),
+  apiUrl: ApiUrl.default('https://api.github.com'),
+})
+
+/** What the operator says about each credential, without its value. */
+export const CredentialFields = z.strictObject({
+  id: CredentialId,
+  /** Variable with the placeholder, in the environment of commands with network access. */
+  variable: z
+    .string()
+    .regex(/^[A-Z][A-Z0-9_]{0,63}$/, 'must be of A-Z, 0-9 and "_"')
+    .optional(),
+})
+
+export const hasIdTwice = (entries: readonly { readonly id: string }[]): boolean =>
+  new Set(entries.map(({ id }) => id)).size < entries.length

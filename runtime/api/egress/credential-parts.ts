@@ -1,0 +1,30 @@
+import type { EgressGeneration } from '../../../contracts/egress.ts'
+import { present } from '../../kit/present.ts'
+
+/** The state of the process that holds no secret: without placeholders, and without the authority for their hosts. */
+export const partOfProxy = ({
+  placeholders: _held,
+  destinations,
+  ...rest
+}: EgressGeneration): EgressGeneration => ({
+  ...rest,
+  destinations: destinations.map(({ authority, ...destination }) =>
+    destination.credential !== undefined || authority === undefined
+      ? destination
+      : { ...destination, authority },
+  ),
+})
+
+/** The state of the process that inserts credentials: only sandboxes and destinations with one. */
+export function partOfBroker({
+  brokerPath,
+  socketPath: _path,
+  destinations,
+  ...rest
+}: EgressGeneration): EgressGeneration[] {
+  const { modelRoute: route, placeholders } = rest
+  if (placeholders === undefined && route?.credential === undefined) return []
+  const withCredential = destinations.filter(({ credential }) => credential !== undefined)
+  const sockets = present({ socketPath: brokerPath, agentHostSocketPath: route?.brokerPath })
+  return [{ ...rest, ...sockets, destinations: withCredential }]
+}

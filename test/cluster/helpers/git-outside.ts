@@ -1,0 +1,67 @@
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startDaemon } from '../../../devcluster/host/daemon.ts'
+import { runCommand } from '../../../devcluster/host/run-command.ts'
+import { logPath } from '../../../devcluster/host/run-folder.ts'
+import { waitUntil } from '../../../devcluster/host/wait-until.ts'
+import { openOutside } from '../../../devcluster/service/outside-network.ts'
+import { createTestAuthority } from '../../fakes/test-authority.ts'
+import { GIT_FILES } from './git-outside-main.ts'
+
+const MAIN = join(import.meta.dirname, 'git-outside-main.ts')
+const READY_MS = 20_000
+
+export const GIT_PLACE = { host: 'git.agentweaver-test.com', address: '198.51.100.60', port: 443 } as const
+export const GIT_REPOSITORY = 'team/app'
+
+/** The certificate of a git server that is not running yet, and a function that starts it outside the cluster. */
+export function prepareGit(token: string) {
+  const folder = mkdtempSync(join(tmpdir(), 'aw-git-outside-'))
+  const authority = createTestAuthority()
+  const { cert, key } = authority.serverFor(GIT_PLACE.host)
+  mkdirSync(join(folder, GIT_FILES.repositories))
+  const files = { [GIT_FILES.certificate]: cert, [GIT_FILES.key]: key, [GIT_FILES.token]: token }
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text, { mode: 0o600 })
+  return {
+    root: authority.certificate,
+    /** All refs of the repository. */
+    refs: () =>
+      execFileSync('git', ['for-each-ref', '--format=%(refname)'], {
+        cwd: join(folder, GIT_FILES.repositories, `${GIT_REPOSITORY}.git`),
+        encoding: 'utf8',
+      })
+        .split('\n')
+        .filter(Boolean),
+    start: (clusterFolder: string) => start(clusterFolder, folder),
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  }
+}
+
+async function start(clusterFolder: string, folder: string): Promise<{ stop(): Promise<void> }> {
+  const { address, port } = GIT_PLACE
+  const network = await openOutside(clusterFolder, {
+    link: 'git',
+    hostByte: 6,
+    addresses: [address],
+    ranges: [`${address}/32`],
+  })
+  const inside = ['nsenter', '-t', String(network.pid), '-n', '--']
+  const server = startDaemon({
+    name: 'git server',
+    argv: [...inside, process.execPath, MAIN, folder, address, String(port), GIT_PLACE.host, GIT_REPOSITORY],
+    logPath: logPath(clusterFolder, 'git-server'),
+  })
+  const isOpen = `require('node:net').connect(${port}, '${address}').on('connect', () => process.exit(0)).on('error', () => process.exit(1))`
+  await waitUntil({ what: 'the git server', timeoutMs: READY_MS, needs: [server], everyMs: 200 }, async () => {
+    await runCommand([...inside, process.execPath, '-e', isOpen])
+    return true
+  })
+  return {
+    async stop() {
+      await server.stop(0)
+      await network.stop()
+    },
+  }
+}
