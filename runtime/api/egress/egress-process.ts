@@ -73,15 +73,16 @@ export class EgressProcess {
     this.#options = options
   }
 
-  /** Resolves when the proxy allows exactly this state. */
+  /** Resolves when the proxy allows exactly this state, or a newer one. */
   async apply(state: EgressState): Promise<void> {
-    this.#keys = await this.#options.readKeys?.()
+    // Before any wait: of two calls, the later one has the newer state.
     this.#state = state
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    this.#waiting.push({ revision: state.revision, resolve, reject })
-    if (this.#child) this.#send(this.#child)
-    else this.#start()
     try {
+      this.#keys = await this.#options.readKeys?.()
+      const { promise, resolve, reject } = Promise.withResolvers<void>()
+      this.#waiting.push({ revision: state.revision, resolve, reject })
+      if (this.#child) this.#send(this.#child)
+      else this.#start()
       await deadline('the egress proxy', APPLY_TIMEOUT_MS, promise)
     } catch (error) {
       // Otherwise it would keep enforcing an older state.
