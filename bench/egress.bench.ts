@@ -79,7 +79,7 @@ async function bulk(): Promise<Figure[]> {
   ]
 }
 
-/** A server that answers the first bytes with a ServerHello, and echoes all others. */
+/** A server that replies to the first bytes with a ServerHello, and echoes all others. */
 async function echoServer() {
   const server = createServer((socket) => {
     socket.on('error', () => socket.destroy())

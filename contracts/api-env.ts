@@ -86,7 +86,7 @@ const AnyApiEnv = z.strictObject({
    */
   AGENTWEAVER_CREDENTIALS_FILE: z.string().min(1).optional(),
   /**
-   * PEM file with root certificates, such as those of a company, which the egress proxy and the commands with network
+   * PEM file with root certificates, such as the roots of a company, which the egress proxy and the commands with network
    * access trust in addition to the public ones.
    */
   AGENTWEAVER_EGRESS_ROOTS_FILE: z.string().min(1).optional(),

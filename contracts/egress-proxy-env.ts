@@ -11,7 +11,7 @@ export const EGRESS_CONTROL_TOKEN = {
 } as const
 
 /**
- * The same for the process that inserts credentials, which runs in a container of its own. Only this container has the
+ * The same for the process that inserts credentials, which runs in a separate container. Only this container has the
  * token, so the process that all connections reach cannot ask for a credential.
  */
 export const EGRESS_CREDENTIALS_TOKEN = {

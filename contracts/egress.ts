@@ -247,7 +247,7 @@ export const CredentialUsed = z.strictObject({
 })
 export type CredentialUsed = z.infer<typeof CredentialUsed>
 
-/** What the commands of a sandbox may be doing beside their work. Nothing was refused. */
+/** Traffic of the commands that a person may want to look at. Nothing was refused. */
 export const EgressAnomaly = z.strictObject({
   /** `polling`: connections at regular intervals. `names`: many names of hosts that look random. */
   kind: z.enum(['polling', 'names']),

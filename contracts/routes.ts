@@ -38,7 +38,7 @@ export const API_ROUTES = {
   audit: '/api/audit',
 } as const
 
-/** The API's routes for replicas of the egress proxy, on a port of their own. */
+/** The API's routes for replicas of the egress proxy, on a separate port. */
 export const EGRESS_CONTROL_ROUTES = {
   control: '/internal/egress/control',
   events: '/internal/egress/events',

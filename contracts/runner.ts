@@ -98,7 +98,7 @@ export const HostToRunner = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('kill'), id: Id }),
   /** Access of commands to the egress proxy. Not tied to a request. */
   z.strictObject({ type: z.literal('egress'), id: z.literal(EGRESS_ID), access: EgressAccess }),
-  /** Stops all commands with SIGSTOP, or lets them continue. Commands that are asked for meanwhile start afterwards. */
+  /** Stops all commands with SIGSTOP, or lets them continue. Commands that are requested while stopped start afterwards. */
   z.strictObject({ type: z.literal('freeze'), id: Id, isFrozen: z.boolean() }),
   /** For a `write`, the payload is the content. */
   z.strictObject({ type: z.literal('file'), id: Id, operation: FileOperation }),

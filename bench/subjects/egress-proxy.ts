@@ -84,7 +84,7 @@ export async function startEgress({ sandboxes = 1, extraPort = 0 } = {}) {
   }
 }
 
-/** The process answers only after it has a state. */
+/** The process responds only after it has a state. */
 async function startProxy(state: EgressState, roots: string) {
   const child = spawn(process.execPath, [SERVER], {
     stdio: ['pipe', 'pipe', 'inherit'],

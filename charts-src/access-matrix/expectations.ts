@@ -24,7 +24,7 @@ const PREVIEWS = portSet({
   ],
 })
 
-/** Every TCP port except those of resolvers. */
+/** Every TCP port except the ports of resolvers. */
 const NO_RESOLVERS = portSet({
   TCP: [
     [1, 52],

@@ -51,7 +51,7 @@ function faultsOf(tree: CheckedTree, container: unknown, needs: boolean): string
       ? []
       : [`HTTPS_PROXY is ${proxy}, where no egress proxy listens`]),
     ...(told(container, 'NO_PROXY') === undefined
-      ? ['NO_PROXY is missing: what is in the pod is not behind the proxy']
+      ? ['NO_PROXY is missing: connections inside the pod must not use the proxy']
       : []),
   ]
 }

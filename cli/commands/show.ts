@@ -32,7 +32,7 @@ function waitWords(run: Run): string | undefined {
 const restrictedWords = ({ restrictions }: Run) =>
   restrictions?.map((one) => restrictionWords({ ...one, scope: one.scope.kind })).join('; ')
 
-/** A service of an earlier release does not tell what was refused. */
+/** A service of an earlier release has no route for refused connections. */
 function withoutRoute(error: unknown): undefined {
   if (error instanceof SandboxError && error.code === 'not_found') return undefined
   throw error

@@ -23,7 +23,7 @@ export function suspendCommand(context: CliContext): Command {
 export function resumeCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'resume',
-    about: 'Continue a suspended run in a new sandbox. It then waits as before, if nobody has decided.',
+    about: 'Continue a suspended run in a new sandbox. Without a decision, it waits again.',
     example: 'agentweaver resume run_0197f6f2…',
   }).argument('<run>', 'id of the run')
   command.action((runId: string) => change(context, command, { runId, to: 'resume' }))

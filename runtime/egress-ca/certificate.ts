@@ -35,7 +35,7 @@ import {
   Version,
 } from '@peculiar/asn1-x509'
 
-/** What a certificate permits its key. */
+/** The use that a certificate permits for its key. */
 export type CertificateUse =
   | { readonly kind: 'root' }
   /** Signs certificates of servers, only for these names and the names below them, and for no address. */

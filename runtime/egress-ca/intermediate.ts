@@ -12,7 +12,7 @@ const RENEW_MS = 12 * HOUR_MS
 /** Clocks of sandboxes and machines may differ. */
 const BACKDATE_MS = HOUR_MS
 const NAME = 'Agentweaver egress proxy'
-/** Each sandbox may have hosts of its own. */
+/** Each sandbox may have other hosts. */
 const MAX_KEPT = 4096
 
 interface Issued {

@@ -14,7 +14,7 @@ export interface AdmitOptions extends Dialler {
   readonly connections: Connections
   /** Why there is no room for one more connection. */
   readonly overload: () => Refusal | undefined
-  /** Roots that a destination's certificate may have. @default those of Node */
+  /** Roots that a destination's certificate may have. @default the roots of Node */
   readonly roots?: readonly string[] | undefined
   /** Inserts credentials. Without it, destinations with a credential are not served. */
   readonly gate?: CredentialGate | undefined

@@ -1,6 +1,6 @@
 import type { EgressAnomaly } from '../../contracts/egress.ts'
 
-/** Numbers of the detector. It keeps no more than these, whatever a command does. */
+/** Numbers of the detector. No command can make it keep more. */
 export const ANOMALY_LIMITS = {
   /** Hosts whose times are kept. The host that was reached longest ago is forgotten first. */
   hosts: 64,
@@ -54,7 +54,7 @@ export class AnomalyDetector {
     this.#options = options
   }
 
-  /** What is kept: times and names. */
+  /** The times and names that are kept. */
   get size(): number {
     const times = [...this.#visits.values()].reduce((sum, { starts }) => sum + starts.length, 0)
     const names = [...this.#domains.values()].reduce((sum, { size }) => sum + size, 0)
@@ -112,7 +112,7 @@ function touch<T>(map: Map<string, T>, key: string, { value, max }: { value: T; 
   if (map.size > max && oldest !== undefined) map.delete(oldest)
 }
 
-/** The period of which most intervals between these times are multiples, in ms. */
+/** The period in ms. Most intervals between these times are multiples of it. */
 export function periodOf(starts: readonly number[]): number | undefined {
   const { intervals, regular, tolerance, multiples, shortestMs, longestMs } = ANOMALY_LIMITS
   if (starts.length <= intervals) return undefined
@@ -130,7 +130,7 @@ export function periodOf(starts: readonly number[]): number | undefined {
   return between.filter(isMultiple).length >= regular ? period : undefined
 }
 
-/** The domain with which a name ends, and what is before it, with spaces as separators. */
+/** The domain at the end of a name, and the text before it with spaces as separators. */
 function partsOf(host: string): { readonly domain?: string; readonly text: string } {
   const labels = host.split('.')
   // An address has no names, and a name of two labels is the domain itself.

@@ -29,7 +29,7 @@ export interface EndpointOptions extends Dialler {
   readonly closedBy?: (() => Refusal | undefined) | undefined
   /** The certificate for an entry of the policy. */
   readonly contextFor: (authority: string, host: string) => SecureContext | undefined
-  /** Roots that a destination's certificate may have. @default those of Node */
+  /** Roots that a destination's certificate may have. @default the roots of Node */
   readonly roots?: readonly string[] | undefined
   /** Inserts credentials. Without it, connections for destinations with one go to the process that has it. */
   readonly gate?: CredentialGate | undefined

@@ -27,8 +27,8 @@ export interface Forwarded extends Outgoing {
 
 /**
  * Sends a judged request on. Node frames it again, so that both sides agree on its end. The connection serves nothing
- * else and is closed with the response, so that bytes after it, or a response before the end of the request, reach
- * nobody.
+ * else and is closed with the response, so that no other client gets bytes after it, or a
+ * response that came before the end of the request.
  */
 export function forward(forwarded: Forwarded): void {
   const { request, response, passed } = forwarded

@@ -99,7 +99,7 @@ export class LeafCache {
   }
 }
 
-/** Undefined if it is malformed: its hosts are refused then, and those of other runs are still served. */
+/** Undefined if it is malformed: its hosts are refused, and the hosts of other runs are still served. */
 function parseAuthority({ certificate, key }: Authorities[number]): Authority | undefined {
   try {
     const parsed = new X509Certificate(certificate)

@@ -20,7 +20,7 @@ export interface EgressProxyOptions extends Partial<Dialler> {
   readonly now?: () => number
   /** Why the proxy opens no connection at all. @default it opens connections */
   readonly closedBy?: () => Refusal | undefined
-  /** Roots that a destination's certificate may have. @default those of Node */
+  /** Roots that a destination's certificate may have. @default the roots of Node */
   readonly roots?: readonly string[]
   /** Makes this the process that inserts credentials. */
   readonly credentials?: CredentialValues

@@ -4,7 +4,7 @@ import { errnoOf } from '../kit/errors.ts'
 
 export interface UpstreamTls {
   readonly servername: string
-  /** Trusted roots in PEM. @default those of Node, of the system, and of NODE_EXTRA_CA_CERTS */
+  /** Trusted roots in PEM. @default the roots of Node, of the system, and of NODE_EXTRA_CA_CERTS */
   readonly ca?: readonly string[] | undefined
   readonly ms: number
 }

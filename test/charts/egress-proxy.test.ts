@@ -62,7 +62,7 @@ describe('a pod of the egress proxy with credentials', () => {
     expect(tokenOf(first)).toEqual(['agentweaver-control'])
     expect(tokenOf(second)).toEqual(['agentweaver-credentials'])
     expect(second.securityContext).toEqual(first.securityContext)
-    // Its memory and its descriptors are those of another process.
+    // Its memory and its descriptors belong to another process.
     expect(podOf(withCredentials())).not.toHaveProperty('shareProcessNamespace')
   })
 
@@ -143,7 +143,12 @@ describe('a pod of the egress proxy with credentials', () => {
       { mode: 'closed', credentials: CREDENTIALS },
       'egress.credentials: is there, but',
     ],
-    ['a root that is none', PROXY_SIZE, { roots: ['root'] }, 'egress.roots.0: must be one certificate'],
+    [
+      'a root that is no certificate',
+      PROXY_SIZE,
+      { roots: ['root'] },
+      'egress.roots.0: must be one certificate',
+    ],
   ])('is rejected with %s', ([_what, size, egress, message]) => {
     expect(() => inModeProxy('dev', size, egress)).toThrow(message)
   })
@@ -187,7 +192,7 @@ describe('a pod of the egress proxy', () => {
     ])
   })
 
-  it('tells the resolver no name but the one that it looks up', () => {
+  it('asks the resolver only for the name that it looks up', () => {
     expect(podOf(inModeProxy('prod')).dnsConfig).toEqual({ options: [{ name: 'ndots', value: '1' }] })
   })
 

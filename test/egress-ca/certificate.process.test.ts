@@ -108,7 +108,7 @@ describe('a chain of root, intermediate and server', () => {
 
   it.each([
     ['another name', ['evil.example.org'], 'evil.example.org'],
-    ['another name beside a listed one', [HOST, 'evil.example.org'], HOST],
+    ['another name next to a listed one', [HOST, 'evil.example.org'], HOST],
     ['the parent of a listed name', ['npmjs.org'], 'npmjs.org'],
     ['a name that ends like a listed one', [`evil-${HOST}`], `evil-${HOST}`],
     ['a wildcard above a listed name', ['*.npmjs.org'], HOST],

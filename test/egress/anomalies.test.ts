@@ -163,7 +163,7 @@ describe('names that look random', () => {
   })
 })
 
-it('keeps and reports a bounded number, whatever the commands do', () => {
+it('keeps and reports a bounded number of names and times', () => {
   const { detector, found, clock } = rig()
   for (let index = 0; index < 20_000; index++) {
     clock.now += 6_000

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { ByteBudgets } from '../../runtime/api/egress/byte-budgets.ts'
 
-it('gives each state what is left for its runs, over all sandboxes and restarts of the proxy', () => {
+it('gives each state the remaining bytes of its runs, over all sandboxes and restarts of the proxy', () => {
   const budgets = new ByteBudgets()
   const generation = (runId: string, number: number) => ({
     runId,

@@ -109,7 +109,7 @@ export async function clientSuite(backend: Backend, { clients, toolRoots, tools 
 
   describe.skipIf(!detection.ok)(detection.ok ? 'here' : `skipped: ${detection.reason}`, () => {
     it.for(clients)(
-      '$name reads what its entry allows, and is told what it does not allow',
+      '$name reads what its entry allows, and gets the reason for a refusal',
       async (client, { skip }) => {
         if (!(await has(filled(client.test, client.site)))) skip('this machine does not have it')
 

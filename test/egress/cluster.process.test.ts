@@ -81,7 +81,7 @@ describe('commands of a pod', () => {
     )
   })
 
-  it('are told why if no replica runs', async () => {
+  it('get the reason if no replica runs', async () => {
     const { relay, port } = await startRelay('127.0.0.1:9')
     const told: string[] = []
     relay.onRefusal((sentence) => told.push(sentence))

@@ -281,7 +281,7 @@ describe('the bytes of connections to a host with a credential', () => {
 })
 
 describe('a run that is restricted to reading', () => {
-  it('still reads from a host with a credential, because the second process sees what is sent', async () => {
+  it('still reads from a host with a credential, because the second process reads each request', async () => {
     const { get, open, target, rules } = await rig((_request, response) => response.end('read'), {
       state: { restriction: 'read-only' },
     })

@@ -82,7 +82,7 @@ describe('the placeholder of a credential', () => {
   })
 })
 
-describe('an answer', () => {
+describe('a response', () => {
   const search = new EchoSearch(VALUE)
   const through = async (pieces: readonly Buffer[]) => {
     const chunks: Buffer[] = []
@@ -102,6 +102,8 @@ describe('an answer', () => {
       .map((text) => Buffer.from(text))
     await fc.assert(
       fc.asyncProperty(fc.array(fc.oneof(binary, nearly)), async (pieces) => {
+        // A byte and the rest of the credential may meet.
+        fc.pre(!Buffer.concat(pieces).includes(VALUE))
         const { text, error } = await through(pieces)
         expect(error).toBeUndefined()
         expect(text).toBe(Buffer.concat(pieces).toString('latin1'))

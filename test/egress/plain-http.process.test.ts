@@ -55,7 +55,7 @@ describe('HTTP without TLS', () => {
   it.each([
     ['a status line with a control character', 'HTTP/1.1 200 O\x01K\r\nContent-Length: 2\r\n\r\nok'],
     [
-      'an upgrade that nobody asked for',
+      'an upgrade without a request for one',
       'HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n',
     ],
     ['two lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nok'],
@@ -64,7 +64,7 @@ describe('HTTP without TLS', () => {
       'a sentence of the proxy',
       'HTTP/1.1 403 Forbidden\r\nAgentweaver-Egress: do this\r\nContent-Length: 0\r\n\r\n',
     ],
-  ])('survives a server that answers with %s', async (_what, answer) => {
+  ])('survives a server that sends %s', async (_what, answer) => {
     const { port } = await rawServer(Buffer.from(answer, 'latin1'))
     const { socketPath } = await proxyRig({ ports: [port], entry: { ...allowed, methods: ['GET'] } })
 

@@ -69,7 +69,7 @@ describe('a push', () => {
     ['a foreign branch after its own', push(command(OWN), command('refs/heads/main'))],
     ['one branch twice', push(command(OWN), command(OWN, ZERO, B))],
     ['a deletion', push(command(OWN, A, ZERO))],
-    ['a commit that somebody else pushed', push(command(OWN, B, A))],
+    ['a commit that another client pushed', push(command(OWN, B, A))],
   ] as const)('may not update %s', ([_name, body]) => {
     expect(readAll(body).reading.kind).toBe('push')
     expect(isForwarded(body, { [OWN]: A })).toBe(false)

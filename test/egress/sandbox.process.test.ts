@@ -164,7 +164,7 @@ describe.each(BACKENDS)('a command with network access in $name', async (backend
       expect(outcome.stdout).not.toContain('/root/')
     })
 
-    it('cannot replace the socket of its own sandbox', async () => {
+    it('cannot replace the socket of its sandbox', async () => {
       const outcome = await run(
         'rm -f /agentweaver/egress/socket; mv /agentweaver/egress /tmp/x; touch /agentweaver/y',
       )

@@ -212,7 +212,7 @@ describe('TLS that the proxy terminates', () => {
     expect(denied()).toMatchObject([{ rule: 'request', reason: expect.stringContaining('HTTP/2') }])
   })
 
-  it('answers a request without TLS in the same tunnel by the rule for HTTP', async () => {
+  it('judges a request without TLS in the same tunnel by the rule for HTTP', async () => {
     const { port } = await httpsServer()
     const { socketPath, target } = await terminatingRig(port)
     const socket = await tunnel(socketPath, target)
@@ -283,7 +283,7 @@ describe('a destination behind terminated TLS', () => {
     ],
     ['two lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nok', 502],
     [
-      'an upgrade that nobody asked for',
+      'an upgrade without a request for one',
       'HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\nevil',
       502,
     ],
@@ -294,7 +294,7 @@ describe('a destination behind terminated TLS', () => {
       403,
     ],
     ['a redirect', `HTTP/1.1 302 Found\r\nLocation: https://${OTHER}/\r\nContent-Length: 0\r\n\r\n`, 302],
-  ])('that answers with %s gets each client only its own answer', async (_what, answer, status) => {
+  ])('that sends %s: each client gets only its own response', async (_what, answer, status) => {
     const { port, sockets } = await rawTlsServer(answer)
     const { send, open } = await terminatingRig(port)
     const other = await open()
@@ -309,7 +309,7 @@ describe('a destination behind terminated TLS', () => {
     other.destroy()
   })
 
-  it('that answers before the end of a request gets no further request on its connection', async () => {
+  it('that responds before the end of a request gets no further request on its connection', async () => {
     const { port, sockets, got } = await rawTlsServer('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok')
     const { open } = await terminatingRig(port)
     const socket = await open()

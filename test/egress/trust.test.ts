@@ -36,7 +36,7 @@ const generation = (runId: string, ...destinations: ReturnType<typeof destinatio
   destinations,
 })
 
-it('writes the root of the proxy, the public roots and those of the operator, each once', async () => {
+it('writes the roots of the proxy, of the public and of the operator, each once', async () => {
   const { certificate } = createTestAuthority()
   const trust = await createTrust(SECRET, aFile(`a comment\n${certificate}${certificate}`))
   const folder = mkdtempSync(join(tmpdir(), 'aw-trust-'))

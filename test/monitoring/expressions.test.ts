@@ -117,7 +117,7 @@ it('pages only for urgent alerts', () => {
   ])
 })
 
-it('says nothing of an egress proxy where there is none', () => {
+it('has no alert for the egress proxy in a cluster without one', () => {
   expect(JSON.stringify(platformAlerts('fqdn'))).not.toContain('EgressProxy')
 })
 

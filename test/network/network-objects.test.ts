@@ -142,7 +142,7 @@ classes:
     expect(internet).not.toMatch(/"port":"53"|"port":"853"/)
   })
 
-  it('open the port of the API for replicas of the proxy only where there is a proxy', () => {
+  it('open the port of the API for replicas of the proxy only in mode proxy', () => {
     const ingress = (mode: Environment['egress']['mode']) =>
       JSON.stringify(fieldOf(render('prod', mode), 'api-ingress', 'spec'))
 

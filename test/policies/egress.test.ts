@@ -63,7 +63,7 @@ describe('the file', () => {
     [
       'two lists of methods',
       [...ALLOWED, 'methods: [GET]', 'requests: [{methods: [GET], paths: [/a]}]'],
-      'has methods and paths of its own',
+      'has its own methods and paths',
     ],
     [
       'writing requests in read-only mode',

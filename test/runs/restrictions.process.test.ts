@@ -39,7 +39,7 @@ const commandsWith = (word: string) =>
 const sizeOf = (file: string) => (existsSync(file) ? readFileSync(file).length : 0)
 
 describe('a run that is restricted to read-only', () => {
-  it('cannot change files with its tools, and is told why', async () => {
+  it('cannot change files with its tools, and gets the reason', async () => {
     const { service, restrict, aWorkspace } = await aService()
     const path = aWorkspace()
     writeFileSync(join(path, 'a.txt'), 'before')

@@ -76,7 +76,7 @@ const CHECKS: readonly ((destination: Fields) => Fault | undefined)[] = [
   },
   ({ requests, methods, paths }) =>
     requests && (methods ?? paths)
-      ? ['requests', 'has methods and paths of its own; remove the other "methods" and "paths"']
+      ? ['requests', 'has its own methods and paths; remove the other "methods" and "paths"']
       : undefined,
   ({ ports }) => (new Set(ports).size === ports.length ? undefined : ['ports', 'names a port twice']),
   ({ fqdn, ...rest }) =>

@@ -38,7 +38,7 @@ export const TRUST_FILES: readonly string[] = [
   '/etc/ssl/cert.pem',
 ]
 
-/** Java reads a key store of its own instead, and system properties instead of the proxy variables. */
+/** Java reads a separate key store instead, and system properties instead of the proxy variables. */
 export const javaOptions = (port: number, trustStore: string | undefined): string =>
   [
     ...['http', 'https'].flatMap((scheme) => [
@@ -63,8 +63,8 @@ const SSH_REFUSED =
   'agentweaver: SSH has no way out of this sandbox. Use the https address of the repository.'
 
 /**
- * Settings of git in environment variables, after `count` others: those of the run, and SSH addresses of known sites become https addresses,
- * and other SSH connections print the reason why they fail.
+ * Settings of git in environment variables, after `count` others: the settings of the run. SSH addresses of known sites
+ * become https addresses, and other SSH connections print the reason why they fail.
  */
 export function gitEnvironment(
   count: number,

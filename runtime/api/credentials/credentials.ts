@@ -5,7 +5,7 @@ import { type CredentialEntry, parseCredentialsFile } from './credentials-file.t
 import { mintInstallationToken } from './github-app.ts'
 import { type PlaceholderFor, placeholderOf, type Shape, shapeOf } from './placeholder.ts'
 
-/** Shorter values cannot be told from ordinary text, and could be guessed. */
+/** Shorter values cannot be distinguished from ordinary text, and could be guessed. */
 const SHORTEST = 16
 const LONGEST = 4096
 /** On a laptop, only the owner may use the files. The files of a pod belong to root, and the pod's group reads them. */

@@ -19,7 +19,7 @@ export class ByteBudgets {
     if (this.#used.size > MAX_RUNS) this.#used.delete(this.#used.keys().next().value as string)
   }
 
-  /** The state, with what is left for each run. */
+  /** The state, with the bytes that each run may still send and receive. */
   applyTo(state: EgressState): EgressState {
     const generations = state.generations.map((one) => {
       const bytesLeft = Math.max(0, BYTES_PER_RUN - (this.#used.get(one.runId) ?? 0))

@@ -105,7 +105,7 @@ export class ClusterEgress implements SandboxEgress {
     for (const open of [...this.#open.values()]) this.#leave(open)
   }
 
-  /** Never fails: a run without a network can still work, and its commands are told. */
+  /** Never fails: a run without a network can still work, and its commands print the reason. */
   async #openFor(client: AgentHostClient, network: Network): Promise<void> {
     const { store, log, onChange } = this.#options
     const { isTerminated: _isTerminated, environment: _environment, ...row } = network

@@ -33,7 +33,7 @@ export function identifyCallers(
   { identities, subject, log }: ControlCallersOptions,
 ): (request: FastifyRequest) => ControlCaller {
   const callers = new WeakMap<FastifyRequest, ControlCaller>()
-  // The hook runs for unknown routes too, so nothing of this port is told without the token.
+  // The hook runs for unknown routes too, so no route of this port responds without the token.
   app.addHook('onRequest', async (request, reply) => {
     const token = BEARER.exec(request.headers.authorization ?? '')?.[1]
     if (token === undefined)

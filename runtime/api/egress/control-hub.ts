@@ -26,7 +26,7 @@ export interface ControlStates {
 
 type Listener = (states: ControlStates) => void
 
-/** The end of a run must reach every replica of the proxy within a second, whichever process has ended the run. */
+/** The end of a run must reach every replica of the proxy within a second, also if another API process has ended the run. */
 const POLL_MS = 300
 
 /**

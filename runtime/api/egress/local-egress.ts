@@ -72,7 +72,7 @@ interface OpenedNetwork {
   readonly hasRoute: boolean
 }
 
-/** In the private folder of a sandbox, of which commands see only the folder of the other socket. */
+/** In the private folder of a sandbox. Commands see only the folder with the other socket. */
 const BROKER_SOCKET = 'broker'
 const MODEL_SOCKET = 'model'
 const LOOPBACK = '127.0.0.1'

@@ -60,7 +60,7 @@ export function rulesFor(
   }
 }
 
-/** The hosts to which a run is limited: those of its settings, and those that people allowed since. */
+/** The hosts to which a run is limited: the hosts of its settings, and the hosts that people allowed since. */
 const hostsOf = ({ settings, allowedHosts = [] }: NetworkRun): readonly string[] | undefined =>
   settings.egress_hosts && [...settings.egress_hosts, ...allowedHosts.map(({ host }) => host)]
 

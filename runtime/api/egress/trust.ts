@@ -10,7 +10,7 @@ import { messageOf, SandboxError } from '../../kit/errors.ts'
 /** What the proxy issues certificates with, and what the commands of a sandbox trust. */
 export interface EgressTrust {
   readonly authorities: IntermediateAuthorities
-  /** Certificates in PEM: the proxy's root, the public roots, those of this machine, and those of the operator. */
+  /** Certificates in PEM: the roots of the proxy, of the public, of this machine, and of the operator. */
   readonly bundle: string
   readonly rootsFile?: string | undefined
 }
@@ -41,7 +41,7 @@ function refuse(cause: unknown): never {
   throw new SandboxError('invalid_config', `AGENTWEAVER_EGRESS_ROOTS_FILE: ${messageOf(cause)}`, { cause })
 }
 
-/** Writes the file that tells the commands of a sandbox which certificates to trust. */
+/** Writes the certificates that the commands of a sandbox trust. */
 export async function writeTrustBundle(folder: string, { bundle }: EgressTrust): Promise<void> {
   const file = join(folder, EGRESS_TRUST_FILE)
   await writeFile(`${file}.new`, bundle, { mode: 0o644 })

@@ -20,7 +20,7 @@ export interface ReplicaOptions extends ControlPlace {
   readonly healthPort: number
   readonly log: Log
   readonly resolve?: Resolve
-  /** Roots that a destination's certificate may have. @default those of Node */
+  /** Roots that a destination's certificate may have. @default the roots of Node */
   readonly roots?: readonly string[]
   readonly drain?: DrainTimes
 }

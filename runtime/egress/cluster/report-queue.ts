@@ -72,7 +72,7 @@ export class ReportQueue {
         try {
           await this.#post({ proxy: this.#options.proxy, first, reports }, signal)
           retryMs = RETRY_MS.first
-          // Meanwhile the queue may have dropped some of them.
+          // The queue may have dropped some of them during the request.
           const sent = Math.max(0, first + reports.length - this.#first)
           this.#waiting = this.#waiting.slice(sent)
           this.#first += sent

@@ -6,7 +6,7 @@ import type { Stage } from '../../redaction/stage.ts'
 /** The answer of a server contains the credential that was inserted into its request. */
 export class CredentialEchoed extends Error {}
 
-/** Searches the answers of a server for the credential, raw and in the encodings that the redactor knows. */
+/** Searches the responses of a server for the credential, raw and in the encodings that the redactor knows. */
 export class EchoSearch {
   readonly #open: () => Stage
 

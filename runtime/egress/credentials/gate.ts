@@ -35,7 +35,7 @@ export type Passage =
   /** The client already has its answer, which says the same as the refusal. */
   | { readonly kind: 'answered'; readonly refusal: Refusal }
 
-/** What is sent instead of the headers and the body of the request, and how its answer is examined. */
+/** The headers and the body that are sent instead of those of the client, and the check of the response. */
 export interface Passed {
   readonly rawHeaders: readonly string[]
   readonly body: Readable

@@ -47,7 +47,7 @@ export function findPlaceholder(
   { credential, placeholders }: Inserting,
 ): FoundPlaceholder {
   const own = placeholders.find((one) => one.credential === credential)?.value
-  const useOwn = `Send the placeholder of the credential ${credential}, which the environment of the command has.`
+  const useOwn = `Send the placeholder of the credential ${credential}, which the environment of the command has, in the header Authorization, Api-Key, X-Api-Key or Private-Token.`
   if (placeholders.some(({ value }) => path.includes(value)))
     return refused('the path has a placeholder, which is only replaced in headers', useOwn)
   const headers = pairs(rawHeaders)

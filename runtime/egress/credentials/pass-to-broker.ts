@@ -10,7 +10,7 @@ export interface PassedOn {
   readonly proof?: CallerProof | undefined
 }
 
-/** With what a client has proved its identity. The other process verifies the token itself. */
+/** The proof of the client's identity. The other process verifies the token itself. */
 export interface CallerProof {
   readonly token: string
   readonly address: string

@@ -1,7 +1,7 @@
 import type { CredentialAnswer, EgressReport } from '../../../contracts/egress.ts'
 import type { CredentialKey } from './values.ts'
 
-/** Asks the service for the values of credentials, and matches its answers. */
+/** Asks the service for the values of credentials, and matches its replies. */
 export class CredentialRequests {
   readonly #report: (report: EgressReport) => void
   readonly #waiting = new Map<number, PromiseWithResolvers<string>>()

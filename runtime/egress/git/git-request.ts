@@ -16,7 +16,7 @@ const splitPath = (target: string) => {
 export const isPush = (method: string, target: string): boolean =>
   !READING.has(method) && splitPath(target).path.toLowerCase().includes(RECEIVE_PACK)
 
-/** Returns what is not forwarded of git's protocol, or undefined. */
+/** Returns why a request of git is not forwarded, or undefined. */
 export function gitRequestFault(method: string, target: string): PushFault | undefined {
   const { path, query } = splitPath(target)
   if (/\/info\/lfs(?:\/|$)/.test(path))

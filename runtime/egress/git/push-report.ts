@@ -10,7 +10,7 @@ const REFUSED = 'refused by Agentweaver'
 const LONGEST_REPORT = 262_144
 const OK = /^ok (\S+)\n?$/
 
-/** Reads the server's report about a push, as it passes, and tells which refs were updated. */
+/** Reads the server's report about a push, as it passes, and lists the refs that were updated. */
 export class PushReport {
   readonly #outer = new PktReader(LONGEST_LINE)
   readonly #inner = new PktReader(LONGEST_LINE)

@@ -24,7 +24,7 @@ export interface TrustPlace {
 }
 
 /**
- * Returns what a command needs to trust the certificates of the egress proxy. Undefined if the proxy terminates no TLS:
+ * Returns the mounts and variables with which a command trusts the certificates of the egress proxy. Undefined if the proxy terminates no TLS:
  * then programs use the certificates that they have. The service writes the file after the executor was created.
  */
 export function trustReader(place: TrustPlace): () => Trust | undefined {

@@ -78,7 +78,7 @@ export async function countProxies({ db, engine }: Scope, ms: number): Promise<n
   return Number(row.count)
 }
 
-/** One statement, so that of two requests with the same report one records it. */
+/** One statement, so that only one of two requests with the same report records it. */
 export const acceptReport =
   ({ db, engine }: Scope): EgressTransaction['acceptReport'] =>
   async (proxy, number) => {

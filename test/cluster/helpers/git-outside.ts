@@ -54,10 +54,13 @@ async function start(clusterFolder: string, folder: string): Promise<{ stop(): P
     logPath: logPath(clusterFolder, 'git-server'),
   })
   const isOpen = `require('node:net').connect(${port}, '${address}').on('connect', () => process.exit(0)).on('error', () => process.exit(1))`
-  await waitUntil({ what: 'the git server', timeoutMs: READY_MS, needs: [server], everyMs: 200 }, async () => {
-    await runCommand([...inside, process.execPath, '-e', isOpen])
-    return true
-  })
+  await waitUntil(
+    { what: 'the git server', timeoutMs: READY_MS, needs: [server], everyMs: 200 },
+    async () => {
+      await runCommand([...inside, process.execPath, '-e', isOpen])
+      return true
+    },
+  )
   return {
     async stop() {
       await server.stop(0)

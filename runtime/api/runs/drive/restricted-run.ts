@@ -23,7 +23,7 @@ type Parts = {
   readonly onThawed: () => void
 }
 
-/** Follows the restrictions of one run: tells them in its events, and stops and continues the commands in its sandbox. */
+/** Follows the restrictions of one run: reports them in its events, and stops and continues the commands in its sandbox. */
 export class RestrictedRun {
   readonly #parts: Parts
   readonly #unfollow: () => void
@@ -65,7 +65,7 @@ export class RestrictedRun {
 
   #follow(): void {
     const { deps, run, log, signal } = this.#parts
-    // Of this moment: a change that is lifted at once is told too.
+    // Read now, so that a change that is lifted at once is reported too.
     const effect = deps.restrictions.of(run)
     if (effect.isFrozen) this.#mayWait = true
     this.#work = this.#work

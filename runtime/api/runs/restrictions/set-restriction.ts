@@ -91,7 +91,7 @@ const recordOf = (
   at,
 })
 
-/** A user may tighten and loosen own restrictions, and cannot touch those of an operator. */
+/** A user may change own restrictions, but not the restrictions of an operator. */
 function refuseWeaker({ role }: Caller, current: RestrictionRow | undefined): void {
   if (role === 'operator' || current?.role !== 'operator' || current.level === 'normal') return
   const { level, by, reason } = current
