@@ -9,7 +9,7 @@ export const AUDIT_LIMITS = { maxPage: 1000, defaultPage: 100, maxProblems: 100 
 /**
  * `intent`: an action was decided, before it starts. `outcome`: how it ended. `file.written`: how a write through the
  * file API ended. `decision`: who decided a request for approval. `egress.allowed`: who allowed a run one more host, and why.
- * `egress.denied`: a connection that was refused.
+ * `egress.anomaly`: what the egress proxy noticed. `egress.denied`: a connection that was refused.
  * `restriction.changed`: who restricted runs, how far, and why. `seal`: the final head of a run's chain.
  */
 export const AuditKind = z.enum([
@@ -19,6 +19,7 @@ export const AuditKind = z.enum([
   'decision',
   'policy.changed',
   'egress.allowed',
+  'egress.anomaly',
   'egress.denied',
   'restriction.changed',
   'key.created',

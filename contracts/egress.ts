@@ -198,6 +198,20 @@ export const CredentialUsed = z.strictObject({
 })
 export type CredentialUsed = z.infer<typeof CredentialUsed>
 
+/** What the commands of a sandbox may be doing beside their work. Nothing was refused. */
+export const EgressAnomaly = z.strictObject({
+  /** `polling`: connections at regular intervals. `names`: many names of hosts that look random. */
+  kind: z.enum(['polling', 'names']),
+  /** For names, `*.` and the domain. */
+  host: z.string().max(300),
+  port: z.int().min(0).max(65_535),
+  /** Connections, or names. */
+  count: z.int().positive(),
+  everySeconds: z.int().positive().optional(),
+  reason: z.string().max(1000),
+})
+export type EgressAnomaly = z.infer<typeof EgressAnomaly>
+
 const Of = { runId: z.string(), generation: z.int().nonnegative() }
 
 /** Reports that the event stream of a run gets. */
@@ -205,6 +219,7 @@ export const EgressRunReport = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('denied'), ...Of, data: EgressDenied }),
   z.strictObject({ type: z.literal('summary'), ...Of, data: EgressSummary }),
   z.strictObject({ type: z.literal('credential-used'), ...Of, data: CredentialUsed }),
+  z.strictObject({ type: z.literal('anomaly'), ...Of, data: EgressAnomaly }),
 ])
 export type EgressRunReport = z.infer<typeof EgressRunReport>
 

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { BackendName } from './backends.ts'
 import { BudgetKind } from './budgets.ts'
-import { CredentialUsed, EgressDenied, EgressSummary } from './egress.ts'
+import { CredentialUsed, EgressAnomaly, EgressDenied, EgressSummary } from './egress.ts'
 import { ErrorCode } from './errors.ts'
 import { CommandShell, ExecResult, OutputStream } from './exec.ts'
 import { SettingsOrigin, Verdict } from './policy.ts'
@@ -309,6 +309,8 @@ const API_EVENTS = [
   }),
   /** The egress proxy inserted a credential into a request of a command. */
   z.strictObject({ type: z.literal('egress.credential_used'), data: CredentialUsed }),
+  /** The egress proxy noticed something unusual in the connections of commands, and refused nothing. */
+  z.strictObject({ type: z.literal('egress.anomaly'), data: EgressAnomaly }),
   /** The traffic of a sandbox, when it ends. */
   z.strictObject({ type: z.literal('egress.summary'), data: EgressSummary }),
   z.strictObject({

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { RunId } from './api.ts'
-import { EgressDenied, EgressSummary } from './egress.ts'
+import { EgressAnomaly, EgressDenied, EgressSummary } from './egress.ts'
 import { SandboxKind } from './names.ts'
 import { EgressHost } from './policy.ts'
 
@@ -42,6 +42,8 @@ export const RunEgress = z.object({
   denied: z.array(DeniedEgress),
   /** Hosts that people allowed to this run while it worked. */
   allowed: z.array(AllowedEgress),
+  /** What the egress proxy noticed, oldest first. */
+  anomalies: z.array(z.object({ ...EgressAnomaly.shape, at: z.iso.datetime() })),
   /** Connections and bytes of sandboxes that have ended. */
   hosts: z.array(EgressSummary.shape.hosts.element),
   /** False if the run has more reports than one answer takes into account. */

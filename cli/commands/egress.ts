@@ -55,6 +55,7 @@ function explainCommand(context: CliContext): Command {
     else {
       terminal.print([
         ...refusalLines(egress, context),
+        ...anomalyLines(egress, context),
         ...allowedLines(egress, context),
         ...hostLines(egress, context),
       ])
@@ -111,6 +112,13 @@ function refusalLines({ denied, isComplete }: RunEgress, { terminal }: CliContex
     ...(isComplete ? [] : ['', 'The run has more reports than are shown here.']),
   ]
 }
+
+const anomalyLines = ({ anomalies }: RunEgress, { terminal: { paint } }: CliContext): string[] =>
+  anomalies.flatMap(({ kind, host, port, reason }) => [
+    '',
+    `${paint.yellow(visible(port === 0 ? host : `${host}:${port}`))}  unusual (${kind})`,
+    `  ${visible(reason)}`,
+  ])
 
 function allowedLines({ allowed }: RunEgress, { terminal }: CliContext): string[] {
   if (allowed.length === 0) return []

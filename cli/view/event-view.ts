@@ -66,6 +66,8 @@ function runRenderers(look: Look): Renderers {
         ['network', 'yellow'],
         `${visible(`${method === undefined ? '' : `${method} `}${host}:${port} refused${count > 1 ? ` ${count} times` : ''}: ${reason}.`)}  ${paint.dim(visible(remedy))}`,
       ),
+    'egress.anomaly': ({ host, port, reason }) =>
+      row(look, ['network', 'yellow'], visible(`${port === 0 ? host : `${host}:${port}`}: ${reason}`)),
     'egress.allowed': ({ host, by, reason }) =>
       row(look, 'network', `${visible(`${by} allowed ${host}`)}  ${paint.dim(visible(reason))}`),
     'egress.credential_used': ({ credentialId, host }) =>

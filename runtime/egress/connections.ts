@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { EgressGeneration } from '../../contracts/egress.ts'
+import { AnomalyDetector } from './anomalies.ts'
 import { decide, type Question, refusalSentence, shownPath } from './decide.ts'
 import { Ledger, type LedgerOptions, type Refused } from './ledger.ts'
 import type { EgressLimits } from './limits.ts'
@@ -18,6 +19,7 @@ export interface OpenConnection {
 export class Connections {
   readonly #limits: EgressLimits
   readonly #ledger: Ledger
+  readonly #anomalies: AnomalyDetector
   readonly #open = new Set<OpenConnection>()
   readonly #bytesLeft: number
   #reportedBytes = 0
@@ -29,7 +31,12 @@ export class Connections {
     this.#phase = generation.phase
     this.#limits = options.limits
     this.#bytesLeft = Math.min(generation.bytesLeft ?? Number.POSITIVE_INFINITY, options.limits.bytesPerRun)
-    this.#ledger = new Ledger({ ...options, runId: generation.runId, generation: generation.generation })
+    const of = { runId: generation.runId, generation: generation.generation }
+    this.#anomalies = new AnomalyDetector({
+      now: options.now,
+      report: (data) => options.report({ type: 'anomaly', ...of, data }),
+    })
+    this.#ledger = new Ledger({ ...options, ...of })
   }
 
   /** The sandbox in the newest state. */
@@ -49,7 +56,14 @@ export class Connections {
   begin(question: Question, client: Socket, isPassedOn = false): OpenConnection {
     const connection: OpenConnection = { question, client, isPassedOn }
     this.#open.add(connection)
+    // The process that inserts credentials sees the requests of a connection that is passed on to it.
+    if (!isPassedOn) this.#notice(question)
     return connection
+  }
+
+  #notice({ host, port }: Question): void {
+    this.#anomalies.reached(host.name, port)
+    this.#anomalies.named(host.name)
   }
 
   end(connection: OpenConnection): void {
@@ -64,6 +78,7 @@ export class Connections {
   /** Records a refusal, and returns the sentence for the client. */
   refuse(refused: Refused): string {
     this.#ledger.refuse(refused, this.#phase)
+    this.#anomalies.named(refused.host)
     return refusalSentence(refused.host, refused.port, refused)
   }
 

@@ -55,6 +55,7 @@ export const aRunEgress = ({ id, kind }: Run): RunEgress => ({
   kind,
   denied: [],
   allowed: [],
+  anomalies: [],
   hosts: [],
   isComplete: true,
 })

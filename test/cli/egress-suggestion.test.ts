@@ -29,7 +29,7 @@ const denied = (change: Partial<DeniedEgress>): DeniedEgress => ({
 })
 const suggest = (refusals: DeniedEgress[], { text = FILE, kind = 'agent' as RunEgress['kind'] } = {}) =>
   suggestEntries(
-    { runId: 'run_1', kind, denied: refusals, allowed: [], hosts: [], isComplete: true },
+    { runId: 'run_1', kind, denied: refusals, allowed: [], anomalies: [], hosts: [], isComplete: true },
     { name: 'egress.yaml', text },
   )
 const addedLines = (diff: string) =>

