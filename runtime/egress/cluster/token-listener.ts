@@ -117,13 +117,13 @@ export class TokenListener {
     if (closed) return this.#refuse(socket, 503, { why: 'no-lease', sentence: sentenceOf(closed) })
     const token = tokenOf(head)
     if (token === undefined) return this.#refuse(socket, 407, { why: 'no-token', sentence: NO_TOKEN })
+    const client = isBehindProxy ? clientOf(head) : address
     const verified = await verify(token)
     if (!verified.ok) {
-      this.#options.log.info('a token was refused', { address, reason: verified.reason })
+      this.#options.log.info('a token was refused', { address: client, reason: verified.reason })
       return this.#refuse(socket, 407, { why: 'bad-token', sentence: BAD_TOKEN })
     }
     const { sub: runId, generation, caller, pod } = verified.claims
-    const client = isBehindProxy ? clientOf(head) : address
     const identified = { runId, generation, caller, podUid: pod.uid, address: client, token }
     await proxy.untilListed(identified, limits.listedMs)
     if (socket.destroyed) return undefined
