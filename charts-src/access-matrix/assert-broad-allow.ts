@@ -2,7 +2,7 @@ import { AGENT_HOST_PORT, EGRESS_CONTROL_PORT } from '../../contracts/ports.ts'
 import { formatPorts, hasPorts, intersect, type PortSet, portSet } from '../../reachability/port-set.ts'
 import { type Assertion, assertion, endpointsOf, proxyIds, SANDBOX_IDS } from './assertion.ts'
 import { ENDPOINTS, type Endpoint, type EndpointId } from './endpoints.ts'
-import { forbiddenAddresses } from './forbidden-addresses.ts'
+import { forbiddenTo } from './forbidden-addresses.ts'
 import type { World } from './world.ts'
 
 /** Forbidden to sandboxes and to the egress proxy. */
@@ -50,7 +50,7 @@ export function broadAllowAssertions(world: World): Assertion[] {
         const found = intersect(opened.openPorts(from.end, to.end), NOT_CONTROL)
         return judge(`${title}, except at ${EGRESS_CONTROL_PORT}`, found)
       }),
-    ...forbiddenAddresses(environment).map(({ ip, what }) =>
+    ...forbiddenTo(from.id, world).map(({ ip, what }) =>
       closed(from, { kind: 'address', ip }, `${from.title} still does not reach ${ip}, ${what}`),
     ),
   ])

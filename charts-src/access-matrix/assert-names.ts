@@ -1,7 +1,7 @@
 import { formatPorts, hasPorts } from '../../reachability/port-set.ts'
 import { type Assertion, assertion, endpointsOf, proxyIds, SANDBOX_IDS } from './assertion.ts'
 import { expectedNames, isOurs } from './expectations.ts'
-import { forbiddenAddresses } from './forbidden-addresses.ts'
+import { forbiddenTo } from './forbidden-addresses.ts'
 import { unlistedNames } from './unlisted-names.ts'
 import type { World } from './world.ts'
 
@@ -104,7 +104,7 @@ export function rebinding(world: World): Assertion[] {
       : expectedNames(environment, egress, from.id)
     if (listed === undefined) return []
     const [name, [port = 443]] = listed
-    return forbiddenAddresses(environment).map(({ ip, what }) => {
+    return forbiddenTo(from.id, world).map(({ ip, what }) => {
       const answer = evaluator.evaluate({
         from: from.end,
         to: { kind: 'name', name, ip },

@@ -16,7 +16,7 @@ export const ROWS = {
   'without deny rules':
     'the same holds without any deny rule: a closed connection is closed because no rule allows it',
   range:
-    'no sandbox and no egress proxy reaches a metadata service, a private or shared range, or a range of the cluster',
+    'no sandbox reaches a metadata service, a private or shared range, or a range of the cluster, and no egress proxy does, except the private ranges that an entry names in `addresses`',
   name: 'exactly the listed names are looked up and connected to, at the listed ports; by the egress proxy, any name at any port of TCP but those of resolvers',
   rebinding: 'a listed name that resolves into a forbidden range is not connected to',
   'broad allow': 'an additional policy that allows everything opens no forbidden connection',

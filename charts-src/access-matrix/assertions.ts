@@ -13,7 +13,7 @@ import {
   SANDBOX_IDS,
 } from './assertion.ts'
 import { expectedOnSide, isOurs, ONLY_DENIED, openings, type Side, SOURCES } from './expectations.ts'
-import { forbiddenAddresses } from './forbidden-addresses.ts'
+import { forbiddenTo } from './forbidden-addresses.ts'
 import type { World } from './world.ts'
 
 const GROUPS: readonly ((world: World) => Iterable<Assertion>)[] = [
@@ -69,7 +69,7 @@ function ranges(world: World): Assertion[] {
   ]
   return judges.flatMap(({ ids, by, how }) =>
     endpointsOf(world, ids).flatMap((from) =>
-      forbiddenAddresses(world.environment).map(({ ip, what }) => {
+      forbiddenTo(from.id, world).map(({ ip, what }) => {
         const found = by.openPorts(from.end, { kind: 'address', ip })
         const title = `${from.title} does not reach ${ip}, ${what}${how}`
         return assertion('range', title, hasPorts(found) ? `reaches ${formatPorts(found)}` : undefined)

@@ -1,5 +1,8 @@
+import { contains, parseAddress, parseRange } from '../../reachability/address.ts'
 import type { Environment } from '../environment/schema.ts'
-import { addressIn } from './endpoints.ts'
+import { privateEndpoints } from '../network/private-endpoints.ts'
+import { addressIn, type EndpointId } from './endpoints.ts'
+import type { World } from './world.ts'
 
 /**
  * Addresses that a sandbox must never reach. They come from docs/network.md, not from the rules, because they
@@ -46,4 +49,15 @@ export function forbiddenAddresses({ infra }: Environment): ForbiddenAddress[] {
       [1n, 1n << 200n].map((place) => ({ ip: addressIn(cidr, place), what: `${what} (${cidr})` })),
     ),
   ]
+}
+
+/** The same for one endpoint: the egress proxy may reach the private endpoints of the egress list. */
+export function forbiddenTo(id: EndpointId, { environment, egress }: World): ForbiddenAddress[] {
+  const all = forbiddenAddresses(environment)
+  if (id !== 'proxy') return all
+  const ranges = privateEndpoints(environment, egress).flatMap(({ cidr }) => parseRange(cidr) ?? [])
+  return all.filter(({ ip }) => {
+    const address = parseAddress(ip)
+    return address === undefined || !ranges.some((range) => contains(range, address))
+  })
 }

@@ -23,5 +23,5 @@ export function addNetwork(scope: Construct, environment: Environment, egress: E
   }
   addSandboxPolicies(scope, environment, resolved)
   addControlPlanePolicies(scope, environment)
-  addEgressProxy(scope, environment)
+  addEgressProxy(scope, environment, resolved)
 }

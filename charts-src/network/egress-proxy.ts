@@ -2,6 +2,7 @@ import type { Construct } from 'constructs'
 import { COMPONENT_LABEL } from '../../contracts/labels.ts'
 import { names, SandboxKind } from '../../contracts/names.ts'
 import { EGRESS_CONTROL_PORT, EGRESS_HEALTH_PORT, EGRESS_PROXY_PORT } from '../../contracts/ports.ts'
+import type { ResolvedEgress } from '../../policies/agent/egress/resolve.ts'
 import { covers, parseRange } from '../../reachability/address.ts'
 import type { Environment } from '../environment/schema.ts'
 import type {
@@ -21,6 +22,8 @@ import {
   tcpPorts,
 } from './policy-objects.ts'
 
+import { type PrivateEndpoint, privateEndpoints } from './private-endpoints.ts'
+
 type Ports = CiliumNetworkPolicySpecEgressDenyToPorts
 
 const MAX_PORT = 65_535
@@ -34,7 +37,7 @@ const LOOKUPS: Ports = {
 }
 
 /** Adds the policies of the proxy's namespace, if the environment uses a proxy. */
-export function addEgressProxy(scope: Construct, environment: Environment): void {
+export function addEgressProxy(scope: Construct, environment: Environment, egress: ResolvedEgress): void {
   if (environment.egress.mode !== 'proxy') return
   const { egressProxy, sandbox } = workloads(environment.slice)
   addNetworkPolicy(scope, placed(environment, 'proxy-ingress'), {
@@ -47,7 +50,7 @@ export function addEgressProxy(scope: Construct, environment: Environment): void
       { from: [namespacePeer(environment.infra.monitoring.namespace)], ports: [tcp(EGRESS_HEALTH_PORT)] },
     ],
   })
-  addEgress(scope, environment)
+  addEgress(scope, environment, privateEndpoints(environment, egress))
 }
 
 const placed = ({ slice }: Environment, name: string) => ({
@@ -57,10 +60,10 @@ const placed = ({ slice }: Environment, name: string) => ({
 })
 
 /**
- * The API, the resolver and the internet. The proxy itself decides which names and ports a sandbox reaches; this policy
- * keeps it away from everything that is not on the internet, even if another policy allows everything.
+ * The API, the resolver, the internet, and the private endpoints of the list. The proxy itself decides which names and ports
+ * a sandbox reaches; this policy keeps it away from all other addresses, even if another policy allows everything.
  */
-function addEgress(scope: Construct, environment: Environment): void {
+function addEgress(scope: Construct, environment: Environment, endpoints: readonly PrivateEndpoint[]): void {
   const { slice } = environment
   const { api, clusterDns, egressProxy } = workloads(slice)
   const { sandboxes } = names(slice).namespaces
@@ -70,15 +73,22 @@ function addEgress(scope: Construct, environment: Environment): void {
       { toEndpoints: [endpoint(api)], toPorts: [tcpPorts(EGRESS_CONTROL_PORT)] },
       { toEndpoints: [endpoint(clusterDns)], toPorts: [LOOKUPS] },
       { toCidrSet: internet(environment), toPorts: [allPortsBut(RESOLVER_PORTS)] },
+      ...endpoints.map(({ cidr, ports }) => ({ toCidrSet: [{ cidr }], toPorts: [tcpPorts(...ports)] })),
     ],
     egressDeny: [
-      { toCidrSet: forbiddenRanges(environment).map(({ cidr }) => ({ cidr })) },
+      { toCidrSet: forbiddenRanges(environment).map(({ cidr }) => allBut(cidr, endpoints)) },
       { toEntities: ['host', 'remote-node', 'kube-apiserver'] },
       { toEndpoints: [endpoint({ namespace: sandboxes, labels: {} })] },
       { toEndpoints: [podsBeside(api)] },
       { toEndpoints: [endpoint(api)], toPorts: [everyPortBut(EGRESS_CONTROL_PORT)] },
     ],
   })
+}
+
+/** A forbidden range without the private endpoints in it. */
+function allBut(cidr: string, endpoints: readonly PrivateEndpoint[]) {
+  const except = [...new Set(endpoints.map((one) => one.cidr))].filter((inner) => isIn(inner, cidr))
+  return except.length === 0 ? { cidr } : { cidr, except }
 }
 
 /** Every address without the forbidden ranges, in the address families that pods have. */
@@ -95,12 +105,13 @@ const isVersion6 = (cidr: string) => cidr.includes(':')
 
 /** Ranges that lie in no other range of the list. */
 function outermost(cidrs: readonly string[]): string[] {
-  const isCovered = (inner: string) =>
-    cidrs.some((outer) => {
-      const [a, b] = [parseRange(outer), parseRange(inner)]
-      return outer !== inner && a !== undefined && b !== undefined && covers(a, b)
-    })
+  const isCovered = (inner: string) => cidrs.some((outer) => outer !== inner && isIn(inner, outer))
   return cidrs.filter((cidr) => !isCovered(cidr))
+}
+
+function isIn(inner: string, outer: string): boolean {
+  const [a, b] = [parseRange(outer), parseRange(inner)]
+  return a !== undefined && b !== undefined && covers(a, b)
 }
 
 function allPortsBut(closed: readonly number[]): Ports {

@@ -6,12 +6,15 @@ import {
   loadEgressPolicy,
   readEgressPolicyText,
 } from '../../policies/agent/egress/load.ts'
+import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
 import { checkReachability } from '../access-matrix/check-reachability.ts'
 import { reachabilityPage } from '../access-matrix/page.ts'
 import { checkTree } from '../checks/check-tree.ts'
 import { describeFinding } from '../checks/checked-tree.ts'
 import { loadEnvironment } from '../environment/load-environment.ts'
+import { placeholderValues } from '../environment/placeholder-values.ts'
 import type { Environment } from '../environment/schema.ts'
+import { forbiddenEndpoints } from '../network/private-endpoints.ts'
 import { compareTree, type Difference } from './compare-tree.ts'
 import { renderEnvironment } from './render.ts'
 import { placedObjects, type TreeFiles, treeFiles } from './tree-files.ts'
@@ -88,6 +91,9 @@ function renderTree(environment: Environment, egress: EgressPolicy): Rendered & 
       ...findings.map((finding) => describeFinding(name, finding)),
       ...checkReachability(objects, environment, egress),
       ...unknownCredentials(environment, egress),
+      ...forbiddenEndpoints(environment, resolveEgress(egress, placeholderValues(environment))).map(
+        (fault) => `environments/${name}.json: ${fault}: correct policies/agent/egress.yaml`,
+      ),
     ],
   }
 }

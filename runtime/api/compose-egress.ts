@@ -103,7 +103,10 @@ function composeCluster(provider: SandboxProvider, parts: ClusterParts): Compose
   const control: ControlListenerOptions = { ...parts, hub, identities, jwksFile: keys.jwksFile }
   return {
     provider: withEgress(provider, egress),
-    networks: networksOf(rules, async () => onChange()),
+    networks: networksOf(rules, (runId) => {
+      onChange()
+      return egress.changed(runId)
+    }),
     serveControl: () => serveEgressControl(control, address),
   }
 }

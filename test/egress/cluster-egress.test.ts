@@ -1,6 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { decodeJwt } from 'jose'
 import { expect, it, onTestFinished } from 'vitest'
+import type { EgressDestination } from '../../contracts/egress.ts'
 import type { EgressAccess } from '../../contracts/egress-control.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
 import type { AgentHostClient } from '../../runtime/agent-host-client/client.ts'
@@ -11,12 +12,17 @@ import type { OpenNetwork } from '../../runtime/store/egress.ts'
 import type { RunRow } from '../../runtime/store/store.ts'
 import { until } from '../helpers/until.ts'
 
+const anEntry: EgressDestination = {
+  ...{ host: 'a.example', ports: [443], methods: 'any', phases: ['work'], caller: 'any' },
+}
+
 function rig({ networkEnabled = true, proxies = 1, hasCredential = false } = {}) {
   const opened: OpenNetwork[] = []
   const closed: unknown[] = []
   const told: (ReportOfRun & { runId: string })[] = []
   const given: EgressAccess[] = []
   const rounds = { count: 0 }
+  const allowed: EgressDestination[] = hasCredential ? [{ ...anEntry, credential: 'git' }] : []
   const egress = new ClusterEgress({
     store: {
       readRun: async () =>
@@ -29,14 +35,16 @@ function rig({ networkEnabled = true, proxies = 1, hasCredential = false } = {})
       },
     },
     rules: {
-      destinationsOf: ({ settings }) => (settings.network_enabled ? [] : undefined),
+      destinationsOf: ({ settings }) => (settings.network_enabled ? allowed : undefined),
       withheldFrom: () => [],
       standingOf: () => 'unlisted',
       loosenedFor: () => ['a.example'],
     },
     credentials: {
-      forRun: (runId) => ({
-        placeholders: hasCredential ? [{ credential: 'git', value: `placeholder-of-${runId}` }] : [],
+      forRun: (runId, destinations) => ({
+        placeholders: destinations.some(({ credential }) => credential)
+          ? [{ credential: 'git', value: `placeholder-of-${runId}` }]
+          : [],
         environment: { variables: { GIT_TOKEN: `placeholder-of-${runId}` }, gitConfig: [] },
       }),
     },
@@ -58,7 +66,17 @@ function rig({ networkEnabled = true, proxies = 1, hasCredential = false } = {})
       { uids: { claim: 'c', sandbox: 's', pod: 'p1' }, podAddresses: ['10.0.0.7'] },
       { runId: 'run_1', generation: 3, kind: 'agent', signal: new AbortController().signal },
     )
-  return { connect, client: client as unknown as AgentHostClient, opened, closed, told, given, rounds }
+  return {
+    egress,
+    allowed,
+    connect,
+    client: client as unknown as AgentHostClient,
+    opened,
+    closed,
+    told,
+    given,
+    rounds,
+  }
 }
 
 it('lists the sandbox and gives it a token that names its pod', async () => {
@@ -93,6 +111,20 @@ it('gives placeholders to a sandbox that may use a credential, and to no other',
   expect(none.given[0]).not.toHaveProperty('environment')
   // The store has no placeholder.
   expect(JSON.stringify(some.opened)).not.toContain('placeholder')
+})
+
+it('gives a sandbox the certificates and placeholders of a host that a person has allowed since', async () => {
+  const { connect, client, given, egress, allowed } = rig()
+  const network = await connect()
+  await network?.open?.(client)
+  allowed.push({ ...anEntry, authority: 'a', credential: 'git' })
+
+  await egress.changed('run_other')
+  expect(given).toHaveLength(1)
+  await egress.changed('run_1')
+
+  expect(given[0]).not.toHaveProperty('caBundle')
+  expect(given[1]).toMatchObject({ caBundle: 'PEM', environment: { gitConfig: [] } })
 })
 
 it('gives nothing to a run without network access', async () => {

@@ -1,5 +1,5 @@
-import type { EgressDenied, EgressEnvironment, EgressPod } from '../../../contracts/egress.ts'
-import { EGRESS_TOKEN } from '../../../contracts/egress-control.ts'
+import type { EgressDenied, EgressPod } from '../../../contracts/egress.ts'
+import { EGRESS_TOKEN, type EgressAccess } from '../../../contracts/egress-control.ts'
 import type { AgentHostClient } from '../../agent-host-client/client.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { messageOf } from '../../kit/errors.ts'
@@ -51,16 +51,9 @@ const UNAVAILABLE: EgressDenied = {
   count: 1,
 }
 
-interface Network extends OpenNetwork {
-  /** Whether the proxy terminates TLS of this sandbox. */
-  readonly isTerminated: boolean
-  /** Of commands that may use a credential. */
-  readonly environment: EgressEnvironment | undefined
-}
-
 interface Open {
-  readonly runId: string
-  readonly generation: number
+  readonly client: AgentHostClient
+  readonly network: OpenNetwork
   readonly renewing: NodeJS.Timeout | undefined
   isTold: boolean
 }
@@ -81,17 +74,13 @@ export class ClusterEgress implements SandboxEgress {
     { uids, podAddresses }: Pick<BoundSandbox, 'uids' | 'podAddresses'>,
     served: ServedRun,
   ): Promise<SandboxNetwork | undefined> {
-    const { store, rules, credentials } = this.#options
+    const { store, rules } = this.#options
     if (!podAddresses) return undefined
     const log = this.#options.log.child({ runId: served.runId })
     const run = await patiently(() => store.readRun(served.runId), { signal: served.signal, log })
-    const destinations = run && rules.destinationsOf(run, served.kind)
-    if (!destinations) return undefined
+    if (!run || !rules.destinationsOf(run, served.kind)) return undefined
     const pod: EgressPod = { uid: uids.pod, addresses: [...podAddresses] }
-    const isTerminated = destinations.some(({ authority }) => authority !== undefined)
-    const { placeholders, environment: held } = credentials.forRun(served.runId, destinations)
-    const environment = placeholders.length > 0 ? held : undefined
-    const network = { ...keyPart(served), kind: served.kind, pod, isTerminated, environment }
+    const network = { ...keyPart(served), kind: served.kind, pod }
     return {
       loosened: rules.loosenedFor(served.kind),
       open: (client) => this.#openFor(client, network),
@@ -102,23 +91,29 @@ export class ClusterEgress implements SandboxEgress {
 
   async stop(): Promise<void> {
     await this.#watch.stop()
-    for (const open of [...this.#open.values()]) this.#leave(open)
+    for (const { network } of [...this.#open.values()]) this.#leave(network)
+  }
+
+  /** Tells the sandbox of a run what it may use now. The process that drives the run does it with the next token otherwise. */
+  async changed(runId: string): Promise<void> {
+    for (const { client, network } of [...this.#open.values()])
+      if (network.runId === runId)
+        await bestEffort(this.#options.log, 'tell a sandbox its network', () => this.#give(client, network))
   }
 
   /** Never fails: a run without a network can still work, and its commands print the reason. */
-  async #openFor(client: AgentHostClient, network: Network): Promise<void> {
+  async #openFor(client: AgentHostClient, network: OpenNetwork): Promise<void> {
     const { store, log, onChange } = this.#options
-    const { isTerminated: _isTerminated, environment: _environment, ...row } = network
     let ms = RENEW_MS
     await bestEffort(log, 'open the network of a sandbox', async () => {
-      await store.openNetwork(row)
+      await store.openNetwork(network)
       onChange()
     })
     try {
       await this.#give(client, network)
     } catch (error) {
       log.warn('a sandbox could not be given its network token', {
-        runId: row.runId,
+        runId: network.runId,
         error: messageOf(error),
       })
       ms = RETRY_MS
@@ -126,24 +121,29 @@ export class ClusterEgress implements SandboxEgress {
     this.#renewLater(client, network, ms)
   }
 
-  async #give(
-    client: AgentHostClient,
-    { isTerminated, environment, pod, ...network }: Network,
-  ): Promise<void> {
-    const { keys, clock, trust } = this.#options
-    const { runId, generation } = network
+  async #give(client: AgentHostClient, network: OpenNetwork): Promise<void> {
+    const { keys, clock } = this.#options
+    const { runId, generation, pod } = network
     const token = { runId, generation, caller: 'commands', pod, now: clock() } as const
     const commandsToken = await signEgressToken(keys.ticketKey, token)
-    const access = {
-      commandsToken,
-      ...(isTerminated && { caBundle: trust.bundle }),
-      ...(environment && { environment }),
-    }
+    const access = { commandsToken, ...(await this.#heldBy(network)) }
     await client.giveEgress(access, AbortSignal.timeout(SEND_MS))
   }
 
-  #renewLater(client: AgentHostClient, network: Network, ms: number): void {
-    const { runId, generation } = network
+  /** Certificates and placeholders, if its destinations need them. A person may have allowed more since the last time. */
+  async #heldBy({ runId, kind }: OpenNetwork): Promise<Omit<EgressAccess, 'commandsToken'>> {
+    const { store, rules, credentials, trust } = this.#options
+    const run = await store.readRun(runId)
+    const destinations = (run && rules.destinationsOf(run, kind)) ?? []
+    const isTerminated = destinations.some(({ authority }) => authority !== undefined)
+    const { placeholders, environment } = credentials.forRun(runId, destinations)
+    return {
+      ...(isTerminated && { caBundle: trust.bundle }),
+      ...(placeholders.length > 0 && { environment }),
+    }
+  }
+
+  #renewLater(client: AgentHostClient, network: OpenNetwork, ms: number): void {
     const key = keyOf(network)
     const renew = async () => {
       let nextMs = RENEW_MS
@@ -151,14 +151,14 @@ export class ClusterEgress implements SandboxEgress {
         await this.#give(client, network)
       } catch (error) {
         nextMs = RETRY_MS
-        const about = { runId, error: messageOf(error) }
+        const about = { runId: network.runId, error: messageOf(error) }
         this.#options.log.warn('the network token of a sandbox could not be renewed', about)
       }
       if (this.#open.has(key)) this.#renewLater(client, network, nextMs)
     }
     const renewing = setTimeout(() => void renew(), ms)
     renewing.unref()
-    this.#open.set(key, { runId, generation, renewing, isTold: this.#open.get(key)?.isTold ?? false })
+    this.#open.set(key, { client, network, renewing, isTold: this.#open.get(key)?.isTold ?? false })
   }
 
   #leave(served: Pick<ServedRun, 'runId' | 'generation'>): void {
@@ -184,8 +184,8 @@ export class ClusterEgress implements SandboxEgress {
     })
     const isOut = this.#roundsWithoutProxy >= ROUNDS_WITHOUT_PROXY
     for (const open of this.#open.values()) {
-      if (isOut && !open.isTold)
-        writer.write(open.runId, { type: 'denied', generation: open.generation, data: UNAVAILABLE })
+      const { runId, generation } = open.network
+      if (isOut && !open.isTold) writer.write(runId, { type: 'denied', generation, data: UNAVAILABLE })
       if (isOut || this.#roundsWithoutProxy === 0) open.isTold = isOut
     }
   }

@@ -125,13 +125,13 @@ export class TokenListener {
     const token = tokenOf(head)
     if (token === undefined)
       return this.#refuse(socket, unidentified, { why: 'no-token', sentence: NO_TOKEN })
+    const client = isBehindProxy ? clientOf(head) : address
     const verified = await verify(token)
     if (!verified.ok) {
-      this.#options.log.info('a token was refused', { address, reason: verified.reason })
+      this.#options.log.info('a token was refused', { address: client, reason: verified.reason })
       return this.#refuse(socket, unidentified, { why: 'bad-token', sentence: BAD_TOKEN })
     }
     const { sub: runId, generation, caller, pod } = verified.claims
-    const client = isBehindProxy ? clientOf(head) : address
     const identified = { runId, generation, caller, podUid: pod.uid, address: client, token }
     await proxy.untilListed(identified, limits.listedMs)
     if (socket.destroyed) return undefined

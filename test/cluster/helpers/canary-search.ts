@@ -125,11 +125,17 @@ export function processesOf(podUid: string): PodProcess[] {
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => {
       const groups = readIfThere(`/proc/${name}/cgroup`).toString()
-      if (!forms.some((form) => groups.includes(`pod${form}`))) return []
+      const container = forms.flatMap((form) => containerIn(groups, form))[0]
+      if (container === undefined) return []
       const uid = Number(/^Uid:\s+(\d+)/m.exec(readIfThere(`/proc/${name}/status`).toString())?.[1])
-      const container = /pod[^/\n]*\/([^/\n]+)/.exec(groups)?.[1] ?? ''
       return [{ pid: Number(name), uid, container }]
     })
+}
+
+/** The name of the container's control group, below the one of its pod. */
+const containerIn = (groups: string, podUid: string): string[] => {
+  const at = groups.indexOf(`pod${podUid}`)
+  return at < 0 ? [] : [/\/([^/\n]+)/.exec(groups.slice(at))?.[1] ?? '']
 }
 
 /** Data of a process that is readable from outside: environment, arguments, and the targets of its file descriptors. */

@@ -1,0 +1,56 @@
+import type { ResolvedEgress } from '../../policies/agent/egress/resolve.ts'
+import { covers, overlaps, parseRange, type Range } from '../../reachability/address.ts'
+import type { Environment } from '../environment/schema.ts'
+import { clusterRanges, FORBIDDEN_EVERYWHERE, METADATA_RANGES } from './forbidden.ts'
+
+/** Private addresses of a destination, which the egress proxy may reach at these ports. */
+export interface PrivateEndpoint {
+  readonly host: string
+  readonly cidr: string
+  readonly ports: readonly number[]
+}
+
+interface Named extends PrivateEndpoint {
+  readonly range: Range
+}
+
+/** The private addresses that entries of the egress list name. None without a proxy, because no other rule checks names. */
+export function privateEndpoints(environment: Environment, egress: ResolvedEgress): PrivateEndpoint[] {
+  return namedBy(environment, egress)
+    .filter((one) => faultOf(environment, one) === undefined && isPrivate(one.range))
+    .map(({ range: _range, ...endpoint }) => endpoint)
+}
+
+/** The entries whose addresses no proxy may reach. */
+export const forbiddenEndpoints = (environment: Environment, egress: ResolvedEgress): string[] =>
+  namedBy(environment, egress).flatMap((one) => faultOf(environment, one) ?? [])
+
+function namedBy({ egress: { mode } }: Environment, { classes }: ResolvedEgress): Named[] {
+  if (mode !== 'proxy') return []
+  const all = [...classes.agent, ...classes.command].flatMap(({ host, ports, addresses = [] }) =>
+    addresses.flatMap((text): Named[] => {
+      const cidr = text.includes('/') ? text : `${text}/${text.includes(':') ? 128 : 32}`
+      const range = parseRange(cidr)
+      return range ? [{ host, cidr, ports, range }] : []
+    }),
+  )
+  const keyOf = ({ cidr, ports }: Named) => `${cidr} ${ports.join()}`
+  return all.filter((one, index) => all.findIndex((other) => keyOf(other) === keyOf(one)) === index)
+}
+
+const rangesOf = (cidrs: readonly string[]) => cidrs.flatMap((cidr) => parseRange(cidr) ?? [])
+const METADATA = rangesOf(METADATA_RANGES)
+const FORBIDDEN = rangesOf(FORBIDDEN_EVERYWHERE.map(({ cidr }) => cidr))
+
+const isPrivate = (range: Range) => FORBIDDEN.some((forbidden) => covers(forbidden, range))
+
+function faultOf(environment: Environment, { host, cidr, range }: Named): string | undefined {
+  const isAmong = (ranges: readonly Range[]) => ranges.some((one) => overlaps(one, range))
+  if (isAmong(METADATA)) return `${cidr} of ${host} has metadata addresses`
+  const own = clusterRanges(environment)
+  const found = own.find((one) => isAmong(rangesOf([one.cidr])))
+  if (found) return `${cidr} of ${host} overlaps ${found.cidr}: ${found.what}`
+  return isPrivate(range) || !isAmong(FORBIDDEN)
+    ? undefined
+    : `${cidr} of ${host} is larger than one private range`
+}
