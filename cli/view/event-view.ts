@@ -65,7 +65,7 @@ function runRenderers(look: Look): Renderers {
       row(
         look,
         ['network', 'yellow'],
-        `${visible(`${method === undefined ? '' : `${method} `}${host}:${port} refused${count > 1 ? ` ${count} times` : ''}: ${reason}.`)}  ${paint.dim(visible(remedy))}`,
+        `${visible(`${method === undefined ? '' : `${method} `}${host}:${port} refused${count > 1 ? ` ${count} times` : ''}: ${reason}.`)} ${paint.dim(visible(remedy))}`,
       ),
     'egress.anomaly': ({ host, port, reason }) =>
       row(look, ['network', 'yellow'], visible(`${port === 0 ? host : `${host}:${port}`}: ${reason}`)),

@@ -3,7 +3,7 @@ import {
   DecisionsReply as DecisionsReplySchema,
   type DecisionsRequest,
 } from '../../contracts/decisions.ts'
-import type { EgressAccess } from '../../contracts/egress-control.ts'
+import type { EgressGrant } from '../../contracts/egress-control.ts'
 import type { HostEnvelope } from '../../contracts/events.ts'
 import type { HostCommandInput } from '../../contracts/exec.ts'
 import { type FileError, type FileOperation, FileResult } from '../../contracts/files.ts'
@@ -62,7 +62,7 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
     },
 
     /** Gives the sandbox its access to the egress proxy, or renews it. */
-    giveEgress: (access: EgressAccess, signal: AbortSignal) => put(AGENT_HOST_ROUTES.egress, access, signal),
+    giveEgress: (access: EgressGrant, signal: AbortSignal) => put(AGENT_HOST_ROUTES.egress, access, signal),
 
     /** Stops every command of the sandbox, or lets them continue. */
     freeze: (isFrozen: boolean, signal: AbortSignal) => put(AGENT_HOST_ROUTES.freeze, { isFrozen }, signal),

@@ -77,7 +77,7 @@ export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
     registerEventsRoute(scope, outbox)
     registerDecisionsRoute(scope, outbox, decisions)
     registerCommandsRoute(scope, () => session().commands)
-    registerEgressRoute(scope, () => session().toolbox)
+    registerEgressRoute(scope, session)
     registerFreezeRoute(scope, () => session().toolbox)
     registerFilesRoutes(scope, () => session().toolbox)
     registerArchiveRoutes(scope, { machine, session })

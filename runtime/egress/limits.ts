@@ -4,6 +4,8 @@ export const EGRESS_LIMITS = {
   connections: 8192,
   /** Header of a request, and of each request without TLS. */
   headerBytes: 16_384,
+  /** Body of a request to a model, which is judged as a whole. A conversation of a million tokens has about 5 MB. */
+  modelBodyBytes: 16 * 1024 ** 2,
   /** TLS record headers and the ClientHello. */
   helloBytes: 16_384,
   /** From the connection to the end of a request's header. */
@@ -20,6 +22,8 @@ export const EGRESS_LIMITS = {
   dialMs: 10_000,
   /** Without a byte in either direction. */
   idleMs: 600_000,
+  /** The same for a client that has ended its side after a request: it may be waiting, or gone. */
+  halfClosedMs: 60_000,
   /** Sent and received by one sandbox. */
   bytesPerRun: 64 * 1024 ** 3,
   /** Of each direction of a connection, while the reader is slow. */

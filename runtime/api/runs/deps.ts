@@ -58,12 +58,20 @@ export type RunLimits = {
   readonly uploadTimeoutMs: number
 }
 
+/** The egress proxy, as the way of agents to their models. */
+export interface ModelProxy {
+  /** Base URL for agents. Throws `unavailable` if the proxy does not run. */
+  url(): Promise<string>
+}
+
 export type RunDeps = {
   readonly store: Store
   readonly provider: SandboxProvider
   readonly keys: DeploymentKeys
   readonly governance: ControlGovernance
   readonly models: ModelSettings
+  /** Absent if agents connect to their model servers themselves. */
+  readonly modelProxy?: ModelProxy
   readonly limits: RunLimits
   /** Where workspaces of kind `path` may lie; real paths. */
   readonly workspaces: WorkspaceBounds

@@ -13,6 +13,7 @@ import { firstState } from '../machine/next.ts'
 import { toRun, WAITING_FOR_PLACE } from '../run-view.ts'
 import type { Caller } from '../service.ts'
 import { admitGitSource, requireReachable } from './git-source.ts'
+import { modelUrlOf } from './model-url.ts'
 import {
   beginning,
   copyOrigin,
@@ -94,6 +95,7 @@ type Prepared = {
 async function prepare({ run: deps, policy }: StartDeps, caller: Caller, wanted: Wanted): Promise<Prepared> {
   const { kind, task, agent, interactive, request } = wanted
   resolveAgent(agent, deps.models, caller.owner)
+  await modelUrlOf(deps, agent)
   const origin = wanted.origin ?? (await originOfFiles(deps, caller, request.workspace))
   const workspace = await admitSource(deps, request.workspace, kind)
   const run = {
