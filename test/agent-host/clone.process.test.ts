@@ -1,6 +1,5 @@
-import { execFileSync, spawn } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
 import {
   existsSync,
   mkdirSync,
@@ -16,41 +15,12 @@ import { dirname, join } from 'node:path'
 import { beforeAll, expect, it, onTestFinished } from 'vitest'
 import { CLONE_LIMITS, type CloneRequest } from '../../contracts/git-source.ts'
 import { cloneRepository } from '../../runtime/agent-host/repository/clone.ts'
-import type { GitToolbox } from '../../runtime/agent-host/repository/git-command.ts'
-import { failedExec } from '../../runtime/kit/failed-exec.ts'
 import { GitServer } from '../fakes/git-server.ts'
 import { createTestAuthority } from '../fakes/test-authority.ts'
+import { toolboxIn } from './git-toolbox.ts'
 
 const HOST = 'git.agentweaver-test.com'
 const TOKEN = 'token-of-the-test'
-
-/** The commands of a sandbox, run on this machine: what they may do to it is not part of these tests. */
-const toolboxIn = (cwd: string, environment: Readonly<Record<string, string>>): GitToolbox => ({
-  async exec(request, { onChunk, stdin, signal }) {
-    const env = { PATH: process.env['PATH'], HOME: cwd, ...environment, ...request.environment }
-    const child = spawn('bash', ['-c', request.command], { cwd, env, detached: true })
-    const kill = () => {
-      if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGKILL')
-    }
-    let timedOut = false
-    const timer = setTimeout(() => {
-      timedOut = true
-      kill()
-    }, request.timeoutMs)
-    signal?.addEventListener('abort', kill)
-    const reads = (['stdout', 'stderr'] as const).map(async (stream) => {
-      for await (const bytes of child[stream]) await onChunk(stream, bytes)
-    })
-    child.stdin.on('error', () => undefined)
-    child.stdin.end(stdin)
-    const [[exitCode]] = await Promise.all([once(child, 'close'), ...reads]).catch((error) => {
-      kill()
-      throw error
-    })
-    clearTimeout(timer)
-    return { ...failedExec('exit', ''), exitCode, timedOut }
-  },
-})
 
 let authority: ReturnType<typeof createTestAuthority>
 beforeAll(() => {

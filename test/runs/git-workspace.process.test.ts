@@ -135,6 +135,21 @@ it('fails a run whose repository cannot be cloned, with the reason and the remed
   await expect(place.service.readDiff(alice, notFound.id)).rejects.toThrow('its repository was not cloned')
 })
 
+it('ends a run that is cancelled during its clone, and gives its sandbox back', async () => {
+  const place = await gitService()
+  place.server.intercept = () => true
+  const workspace = { kind: 'git', url: `${place.server.url}/team/app.git` } as const
+  const { id } = await place.service.startRun(alice, { ...aRun('/', []), workspace })
+  await until('the clone waits for the server', () => place.server.requests.length > 0)
+
+  await place.service.cancel(alice, id)
+  const events = await follow(place.service, id)
+
+  expect(dataOf(events, 'done')).toEqual([{ state: 'cancelled' }])
+  expect(dataOf(events, 'workspace.cloning')).toMatchObject([{ step: 'Connecting' }])
+  expect(await place.store.listClaims(['requested', 'bound'])).toEqual([])
+})
+
 it('refuses a source that it cannot reach before anything is created', async () => {
   const place = await gitService()
   const at = `https://${HOST}:${place.server.port}`

@@ -102,6 +102,7 @@ class Cloning {
 
   async clone(): Promise<ClonedRepository> {
     const { url } = this.#request
+    this.#options.onProgress({ step: 'Connecting' })
     await this.#git({ script: PREPARE, environment: { CLONE_URL: url } })
     const wanted = await this.#find()
     this.#options.onProgress({ step: 'Fetching' })
