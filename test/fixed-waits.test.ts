@@ -8,6 +8,7 @@ const WAIT = /\b(?:setTimeout|setTimeoutPromise|sleep|delay)\(/
 /** Files that may wait for a time, with the reason. Every other test waits for a condition (`helpers/until.ts`). */
 const ALLOWED: Readonly<Record<string, string>> = {
   'helpers/until.ts': 'polls a condition; all other tests use this function',
+  'agent-host/git-toolbox.ts': 'the time limit of a command, as the runner has it',
   'conformance/agent-host-cases/streams.ts': 'a stream that pauses: the absence of an event has no condition',
   'fakes/kube/watches.ts': 'a fake server ends a watch after the time that the client asks for',
   'fakes/kube-api.ts': 'a fake server that responds late: less than the time limit of the client',

@@ -131,8 +131,7 @@ it('leaves nothing of a failed clone, and can be repeated', async () => {
   server.intercept = ({ url = '' }, response) => {
     if (!url.includes('git-upload-pack') || url.includes('info/refs')) return false
     response.writeHead(200, { 'content-type': 'application/x-git-upload-pack-result' })
-    response.write('0008NAK\n')
-    setTimeout(() => response.destroy(), 20)
+    response.write('0008NAK\n', () => response.destroy())
     return true
   }
 
