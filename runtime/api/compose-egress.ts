@@ -46,7 +46,7 @@ export async function composeEgress(
   provider: SandboxProvider,
   { store, restrictions, keys, credentials, redact, log }: Around,
 ): Promise<ComposedEgress> {
-  const { sandboxes, egressControlPort: port } = config
+  const { sandboxes, egressControlPort: port, egressUpstreamProxy: upstreamProxy } = config
   if (sandboxes.kind === 'kubernetes' && port === undefined) return { provider }
   const policy = await readPolicy(config)
   refuseUnknownCredentials(policy, credentials)
@@ -56,8 +56,9 @@ export async function composeEgress(
   const trust = await createTrust(keys.derive('egress-ca'), config.egressRootsFile)
   const ofRuns = createRunCredentials(credentials, keys.derive('placeholder'))
   if (sandboxes.kind === 'local' || port === undefined) {
-    const parts = { store, restrictions, rules, trust, credentials: ofRuns, writer, log }
-    const egress = new LocalEgress(parts)
+    const egress = new LocalEgress({
+      ...{ store, restrictions, rules, trust, credentials: ofRuns, writer, log, upstreamProxy },
+    })
     const networks = networksOf(rules, (runId) => egress.changed(runId))
     return { provider: withEgress(provider, egress), networks }
   }
@@ -65,6 +66,7 @@ export async function composeEgress(
   const subject = `system:serviceaccount:${namespaces.egress}:${serviceAccounts.egressProxy}`
   return composeCluster(provider, {
     ...{ store, restrictions, keys, rules, trust, writer, clock, log, subject, credentials: ofRuns },
+    upstreamProxy,
     address: { host: config.host, port },
   })
 }
@@ -76,6 +78,7 @@ type ClusterParts = Omit<Around, 'redact' | 'credentials'> & {
   readonly writer: ReportWriter
   readonly clock: () => Date
   readonly subject: string
+  readonly upstreamProxy: string | undefined
   readonly address: { readonly host: string; readonly port: number }
 }
 

@@ -23,6 +23,8 @@ export interface LocalEgressOptions {
   readonly trust: EgressTrust
   readonly credentials: RunCredentials
   readonly writer: ReportWriter
+  /** `http://HOST:PORT` of the company's proxy. */
+  readonly upstreamProxy?: string | undefined
   readonly log: Log
 }
 
@@ -75,12 +77,13 @@ export class LocalEgress implements SandboxEgress {
   #changes = 0
 
   constructor(options: LocalEgressOptions) {
-    const { writer, log, trust, credentials } = options
+    const { writer, log, trust, credentials, upstreamProxy } = options
     this.#options = options
     this.#unfollow = options.restrictions.onChange(() => this.#onRestricted())
     this.#processes = new EgressProcesses({
       log,
       trust,
+      upstreamProxy,
       readCredential: credentials.read,
       onReport: ({ runId, ...report }) => {
         if (report.type === 'usage') this.#budgets.add(runId, report.bytes)
@@ -100,7 +103,9 @@ export class LocalEgress implements SandboxEgress {
     if (socketPath === undefined) return undefined
     const brokerPath = join(dirname(dirname(socketPath)), BROKER_SOCKET)
     const loosened = await this.open({ runId, generation, kind, socketPath, brokerPath, signal })
-    return { loosened, close: () => this.close({ runId, generation }) }
+    const isOpen = this.#open.has(keyOf(runId, generation))
+    const upstreamProxy = isOpen ? this.#options.upstreamProxy : undefined
+    return { loosened, upstreamProxy, close: () => this.close({ runId, generation }) }
   }
 
   /** Opens the network of a sandbox if the settings of its run allow it. Returns the hosts whose limits the proxy cannot enforce. */
