@@ -6,7 +6,12 @@ import * as z from 'zod'
  */
 const Charter = z.string().max(65_536).optional()
 const ModelName = z.string().min(1).max(256)
-const ModelEndpoint = z.strictObject({ name: ModelName, baseUrl: z.url() })
+const ModelEndpoint = z.strictObject({
+  name: ModelName,
+  baseUrl: z.url(),
+  /** The model server, if `baseUrl` is the egress proxy. The proxy accepts the token of `PUT /egress`. */
+  server: z.url().optional(),
+})
 
 /** One step of a scripted agent. */
 export const PlanStep = z.discriminatedUnion('kind', [

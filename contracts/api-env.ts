@@ -162,8 +162,20 @@ const AnyApiEnv = z.strictObject({
   AZURE_FEDERATED_TOKEN_FILE: z.string().optional(),
   AZURE_TENANT_ID: z.string().optional(),
   /** Endpoint and key of the model server for agents of kind `openaiCompatible`. */
-  OPENAI_BASE_URL: z.url().optional(),
-  OPENAI_API_KEY: z.string().min(1).optional(),
+  OPENAI_BASE_URL: z
+    .url({ protocol: /^https?$/ })
+    .regex(/^[^@?#]+$/, 'must have no user, query or fragment')
+    .optional(),
+  OPENAI_API_KEY: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,4096}$/, 'must be visible ASCII characters')
+    .optional(),
+  /** Tools and parameters with which the model server may do something by itself, such as `web_search`. */
+  AGENTWEAVER_MODEL_SERVER_TOOLS: z
+    .string()
+    .regex(/^[a-z0-9_]{1,64}(,[a-z0-9_]{1,64}){0,31}$/, 'must be names with commas between them')
+    .transform((text) => text.split(','))
+    .optional(),
   /** GitHub token for agents of kind `copilot`. */
   COPILOT_GITHUB_TOKEN: z.string().min(1).optional(),
 })

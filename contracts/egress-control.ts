@@ -6,6 +6,7 @@ import {
   EgressDestination,
   EgressEnvironment,
   EgressGeneration,
+  EgressKey,
   EgressPod,
   EgressRunReport,
   EgressState,
@@ -37,7 +38,7 @@ export const EgressToken = z
   .max(4096)
   .regex(/^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/, 'must be a JWT')
 
-/** Body of `PUT /egress` of AgentHost. */
+/** What the runner needs so that commands reach the proxy. */
 export const EgressAccess = z.strictObject({
   /** The token of commands. The relay has it, and no command sees it. */
   commandsToken: EgressToken,
@@ -47,6 +48,13 @@ export const EgressAccess = z.strictObject({
   environment: EgressEnvironment.optional(),
 })
 export type EgressAccess = z.infer<typeof EgressAccess>
+
+/** Body of `PUT /egress` of AgentHost. */
+export const EgressGrant = EgressAccess.partial({ commandsToken: true }).extend({
+  /** The token of AgentHost, with which the agent reaches its model. The runner does not get it. */
+  agentHostToken: EgressToken.optional(),
+})
+export type EgressGrant = z.infer<typeof EgressGrant>
 
 export const EGRESS_LEASE = {
   /** Each message of the control stream is a lease. A proxy without one opens no connection. */
@@ -59,21 +67,15 @@ export const EGRESS_LEASE = {
 
 const Digest = z.string().regex(/^[0-9a-f]{64}$/)
 
-/** A public key that verifies tokens of sandboxes. */
-const EgressKey = z.object({
-  kty: z.literal('OKP'),
-  crv: z.literal('Ed25519'),
-  x: z.string().max(64),
-  kid: z.string().max(128),
-  alg: z.literal('EdDSA'),
-  use: z.literal('sig'),
-})
-
 /** One line of the control stream: a whole state. */
-export const EgressControlMessage = EgressState.omit({ generations: true }).extend({
+export const EgressControlMessage = EgressState.omit({ generations: true, listen: true }).extend({
   /** A generation names its destinations by their digest. */
   generations: z
-    .array(EgressGeneration.omit({ destinations: true, socketPath: true }).extend({ policy: Digest }))
+    .array(
+      EgressGeneration.omit({ destinations: true, socketPath: true, agentHostSocketPath: true }).extend({
+        policy: Digest,
+      }),
+    )
     .max(4096),
   /** Destinations that this stream has not sent yet, by digest. */
   policies: z.record(Digest, z.array(EgressDestination).max(512)),

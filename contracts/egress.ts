@@ -34,7 +34,7 @@ export const CredentialId = z
   .regex(/^[a-z][a-z0-9-]{0,39}$/, 'must be of a-z, 0-9 and "-", and begin with a letter')
 
 /** The value of a credential. It must never be in a log, an event or an error. */
-export const CredentialValue = z.string().min(16).max(4096)
+export const CredentialValue = z.string().min(1).max(4096)
 
 /** What the commands of a sandbox hold instead of a credential. It has no value outside the sandbox. */
 const EgressPlaceholder = z.strictObject({ credential: CredentialId, value: z.string().min(16).max(4096) })
@@ -74,6 +74,36 @@ export const EgressDestination = z.strictObject({
 })
 export type EgressDestination = z.infer<typeof EgressDestination>
 
+/** Path of the proxy below which an agent finds the API of its model. */
+export const MODEL_BASE_PATH = '/model/v1'
+
+/** Id of the operator's key for the model server. The credentials file cannot list it. */
+export const MODEL_CREDENTIAL = 'model-key'
+
+/** How an agent reaches its model: with requests to the proxy, which sends them on to one server. */
+export const ModelRoute = z.strictObject({
+  /** Base URL of the server. A URL with `http` may only lead to this machine, or into a private network. */
+  upstream: z.url({ protocol: /^https?$/ }).max(2048),
+  /** The credential that the proxy inserts. Absent if the server needs none. */
+  credential: CredentialId.optional(),
+  /** The header that carries it. */
+  header: z.enum(['authorization', 'api-key']),
+  models: z.array(z.string().min(1).max(256)).min(1).max(16),
+  /** What the server may do by itself, such as `web_search`. @default nothing */
+  serverTools: z.array(z.string().min(1).max(64)).max(32).optional(),
+  /** The server may have only these addresses, which may be private. */
+  addresses: z.array(z.string()).min(1).max(16).optional(),
+  /** Private addresses, and those of this machine, are allowed too. Only on a laptop. */
+  isPrivateAllowed: z.literal(true).optional(),
+  /** Tokens that the run may still use. @default not limited */
+  tokensLeft: z.int().nonnegative().optional(),
+  /** The run is frozen, so it sends no request. */
+  isFrozen: z.literal(true).optional(),
+  /** On a laptop: where the process that inserts credentials serves requests of this agent. */
+  brokerPath: z.string().startsWith('/').max(107).optional(),
+})
+export type ModelRoute = z.infer<typeof ModelRoute>
+
 /** The pod of a sandbox. With two families of addresses, a connection may come from either. */
 export const EgressPod = z.strictObject({
   uid: z.string().min(1).max(64),
@@ -100,6 +130,10 @@ export const EgressGeneration = z.strictObject({
   /** Socket of the process that inserts credentials. Connections for destinations with a credential are passed to it. */
   brokerPath: z.string().startsWith('/').max(107).optional(),
   placeholders: z.array(EgressPlaceholder).max(64).optional(),
+  /** Absent if the agent does not reach its model through the proxy. */
+  modelRoute: ModelRoute.optional(),
+  /** On a laptop, for the process that inserts credentials: its socket for AgentHost. */
+  agentHostSocketPath: z.string().startsWith('/').max(107).optional(),
 })
 export type EgressGeneration = z.infer<typeof EgressGeneration>
 
@@ -113,6 +147,16 @@ const EgressAuthority = z.strictObject({
   key: z.string().max(4096),
 })
 
+/** A public key that verifies tokens of sandboxes. */
+export const EgressKey = z.object({
+  kty: z.literal('OKP'),
+  crv: z.literal('Ed25519'),
+  x: z.string().max(64),
+  kid: z.string().max(128),
+  alg: z.literal('EdDSA'),
+  use: z.literal('sig'),
+})
+
 const MAX_GENERATIONS = 4096
 
 /** All that the proxy allows. A sandbox that is not listed reaches nothing. */
@@ -121,6 +165,10 @@ export const EgressState = z.strictObject({
   generations: z.array(EgressGeneration).max(MAX_GENERATIONS),
   /** At most one for each generation. */
   authorities: z.array(EgressAuthority).max(MAX_GENERATIONS).optional(),
+  /** On a laptop: the port of loopback for callers with a token, which these keys verify. 0 picks a free one. */
+  listen: z
+    .strictObject({ port: z.int().min(0).max(65_535), keys: z.array(EgressKey).min(1).max(8) })
+    .optional(),
 })
 export type EgressState = z.infer<typeof EgressState>
 
@@ -136,6 +184,7 @@ export const EgressRule = z.enum([
   'identity',
   'malformed-request',
   'method',
+  'model',
   'name-mismatch',
   'no-server-name',
   'not-listed',
@@ -225,7 +274,12 @@ export type EgressRunReport = z.infer<typeof EgressRunReport>
 
 /** What the proxy reports. Reports about a sandbox precede the `applied` of the state that no longer lists it. */
 export const EgressReport = z.discriminatedUnion('type', [
-  z.strictObject({ type: z.literal('applied'), revision: z.int().nonnegative() }),
+  z.strictObject({
+    type: z.literal('applied'),
+    revision: z.int().nonnegative(),
+    /** The port of `listen`. */
+    port: z.int().min(1).max(65_535).optional(),
+  }),
   /** Sent and received since the last report of the sandbox. */
   z.strictObject({ type: z.literal('usage'), ...Of, bytes: z.int().positive() }),
   ...EgressRunReport.options,

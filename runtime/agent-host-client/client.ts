@@ -3,7 +3,7 @@ import {
   DecisionsReply as DecisionsReplySchema,
   type DecisionsRequest,
 } from '../../contracts/decisions.ts'
-import type { EgressAccess } from '../../contracts/egress-control.ts'
+import type { EgressGrant } from '../../contracts/egress-control.ts'
 import type { HostEnvelope } from '../../contracts/events.ts'
 import type { HostCommandInput } from '../../contracts/exec.ts'
 import { type FileError, type FileOperation, FileResult } from '../../contracts/files.ts'
@@ -23,6 +23,7 @@ import {
   wholeBody,
 } from './connection.ts'
 import { followHostEvents } from './events.ts'
+import { createRepositoryClient } from './repository.ts'
 import { createTurnClient } from './turns.ts'
 
 const json = { 'content-type': 'application/json' }
@@ -46,6 +47,7 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
       return answerOf(await request(AGENT_HOST_ROUTES.healthz, { signal }), HostHealth)
     },
     turns: createTurnClient(connection),
+    repository: createRepositoryClient(connection),
     events: (after: number, signal: AbortSignal): AsyncGenerator<HostEnvelope> =>
       followHostEvents(connection, after, signal),
 
@@ -60,7 +62,7 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
     },
 
     /** Gives the sandbox its access to the egress proxy, or renews it. */
-    giveEgress: (access: EgressAccess, signal: AbortSignal) => put(AGENT_HOST_ROUTES.egress, access, signal),
+    giveEgress: (access: EgressGrant, signal: AbortSignal) => put(AGENT_HOST_ROUTES.egress, access, signal),
 
     /** Stops every command of the sandbox, or lets them continue. */
     freeze: (isFrozen: boolean, signal: AbortSignal) => put(AGENT_HOST_ROUTES.freeze, { isFrozen }, signal),

@@ -12,6 +12,7 @@ import { registerDecisionsRoute } from './decisions/decisions-route.ts'
 import { guardWithBearer, refuseDuplicateHost } from './guard.ts'
 import { registerErrorHandling } from './http.ts'
 import type { Outbox } from './outbox.ts'
+import { registerRepositoryRoutes } from './repository/repository-routes.ts'
 import { registerArchiveRoutes } from './routes/archive-routes.ts'
 import { registerEgressRoute } from './routes/egress-route.ts'
 import { registerEventsRoute } from './routes/events-route.ts'
@@ -76,10 +77,11 @@ export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
     registerEventsRoute(scope, outbox)
     registerDecisionsRoute(scope, outbox, decisions)
     registerCommandsRoute(scope, () => session().commands)
-    registerEgressRoute(scope, () => session().toolbox)
+    registerEgressRoute(scope, session)
     registerFreezeRoute(scope, () => session().toolbox)
     registerFilesRoutes(scope, () => session().toolbox)
     registerArchiveRoutes(scope, { machine, session })
+    registerRepositoryRoutes(scope, { session, log })
     registerA2aRoutes(scope, outbox, () => {
       const { runId, turns } = session()
       return { runId, turns: requireTurns(turns) }

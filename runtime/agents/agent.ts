@@ -26,6 +26,8 @@ export interface AgentDeps {
   readonly rejectCall: (call: ToolCall, error: CallError, signal: AbortSignal) => Promise<ToolOutcome>
   /** The credential for the model: a GitHub token or an API key. Undefined if none is needed. */
   readonly fetchToken: () => Promise<string | undefined>
+  /** The token with which the agent identifies itself to the egress proxy. Waits for the first one. */
+  readonly fetchEgressToken: () => Promise<string>
   /** A private folder that the agent's commands can neither read nor write. */
   readonly stateDir: string
   /**

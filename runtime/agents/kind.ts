@@ -1,5 +1,6 @@
 import type { AgentConfig, RequestedAgent } from '../../contracts/agents.ts'
 import type { Credential } from '../../contracts/configure.ts'
+import type { ModelRoute } from '../../contracts/egress.ts'
 import type { AgentDeps, AgentSession } from './agent.ts'
 
 export type KindName = Exclude<AgentConfig['kind'], 'none'>
@@ -10,6 +11,10 @@ type RequestOf<K extends KindName> = Extract<RequestedAgent, { kind: K }>
 export interface ModelSettings {
   readonly openaiBaseUrl?: string
   readonly openaiApiKey?: string
+  /** What model servers may do by themselves, such as `web_search`. */
+  readonly serverTools?: string[]
+  /** Base URL of the egress proxy for requests to models. Undefined if agents connect to their servers themselves. */
+  readonly egressUrl?: string
   readonly copilotToken?: string
   /** Name of an owner's token in the vault of user tokens; undefined if there is no vault. */
   readonly secretNameOf?: (owner: string) => string
@@ -27,6 +32,8 @@ export interface AgentKind<K extends KindName> {
    * Undefined for a kind that callers cannot request.
    */
   resolve?(request: RequestOf<K>, operator: ModelSettings & { readonly owner: string }): ResolvedAgent
+  /** Runs in the API: the model server that the agent reaches through the egress proxy. Undefined for other kinds. */
+  route?(request: RequestOf<K>, operator: ModelSettings): ModelRoute | undefined
   /** A caller determines whether the agent reports an outcome, so runs do not require a report by default. */
   readonly isOutcomeOptional?: true
   /** Runs in AgentHost. Imports an SDK on demand, because it costs a standby AgentHost memory and open files. */

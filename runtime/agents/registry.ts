@@ -1,4 +1,5 @@
 import type { AgentConfig, RequestedAgent } from '../../contracts/agents.ts'
+import type { ModelRoute } from '../../contracts/egress.ts'
 import { SandboxError } from '../kit/errors.ts'
 import type { AgentDeps, AgentSession } from './agent.ts'
 import { copilot } from './copilot/kind.ts'
@@ -25,6 +26,12 @@ export function resolveAgent(
   if (request === undefined) return { agent: { kind: 'none' }, credential: { kind: 'none' } }
   const kind: Required<Pick<AgentKind<Requestable>, 'resolve'>> = KINDS[request.kind]
   return kind.resolve(request, { ...models, owner })
+}
+
+/** The model server that this agent reaches through the egress proxy, if there is a proxy. */
+export function modelRouteOf(request: RequestedAgent, models: ModelSettings): ModelRoute | undefined {
+  const kind: Pick<AgentKind<Requestable>, 'route'> = KINDS[request.kind]
+  return kind.route?.(request, models)
 }
 
 /** Whether a run of this agent requires a report of the outcome, unless its request says otherwise. */

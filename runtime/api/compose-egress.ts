@@ -1,7 +1,11 @@
 import { readFile } from 'node:fs/promises'
+import { RequestedAgent } from '../../contracts/agents.ts'
+import type { ModelRoute } from '../../contracts/egress.ts'
 import { names } from '../../contracts/names.ts'
 import { type EgressPolicy, EgressPolicyError, loadEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { hasHost } from '../../policies/agent/egress/narrow.ts'
+import type { ModelSettings } from '../agents/kind.ts'
+import { modelRouteOf } from '../agents/registry.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
 import type { SandboxProvider } from '../sandboxes/provider.ts'
@@ -9,6 +13,7 @@ import type { Store } from '../store/store.ts'
 import { assets } from './assets.ts'
 import type { ApiConfig } from './config.ts'
 import type { Credentials } from './credentials/credentials.ts'
+import { withModelKey } from './credentials/model-key.ts'
 import { ClusterEgress } from './egress/cluster-egress.ts'
 import { ControlHub } from './egress/control-hub.ts'
 import { type ControlListenerOptions, serveEgressControl } from './egress/control-listener.ts'
@@ -20,6 +25,7 @@ import { createTrust, type EgressTrust } from './egress/trust.ts'
 import { withEgress } from './egress/with-egress.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { createAuditTrail } from './runs/audit-trail.ts'
+import type { ModelProxy } from './runs/deps.ts'
 import type { Restrictions } from './runs/restrictions/restrictions.ts'
 import type { RunNetworks } from './runs/use/run-networks.ts'
 
@@ -34,6 +40,8 @@ type Around = {
 
 export type ComposedEgress = {
   readonly provider: SandboxProvider
+  /** How agents reach their models. Absent if they connect to the servers themselves. */
+  readonly modelProxy?: ModelProxy
   /** Absent without a proxy. */
   readonly networks?: RunNetworks
   /** Serves the replicas of the proxy. Absent without a proxy in a cluster. */
@@ -54,13 +62,15 @@ export async function composeEgress(
   const clock = () => new Date()
   const writer = new ReportWriter({ store, audit: createAuditTrail(keys), redact, clock, log })
   const trust = await createTrust(keys.derive('egress-ca'), config.egressRootsFile)
-  const ofRuns = createRunCredentials(credentials, keys.derive('placeholder'))
+  const withKey = withModelKey(credentials, config.models)
+  const ofRuns = createRunCredentials(withKey, keys.derive('placeholder'))
   if (sandboxes.kind === 'local' || port === undefined) {
     const egress = new LocalEgress({
-      ...{ store, restrictions, rules, trust, credentials: ofRuns, writer, log, upstreamProxy },
+      ...{ store, restrictions, rules, trust, credentials: ofRuns, writer, keys, clock, log, upstreamProxy },
+      routeOf: ({ agentSpec }) => routeOf(agentSpec, config.models),
     })
     const networks = networksOf(rules, (runId) => egress.changed(runId))
-    return { provider: withEgress(provider, egress), networks }
+    return { provider: withEgress(provider, egress), networks, modelProxy: egress }
   }
   const { namespaces, serviceAccounts } = names(sandboxes.slice)
   const subject = `system:serviceaccount:${namespaces.egress}:${serviceAccounts.egressProxy}`
@@ -70,6 +80,9 @@ export async function composeEgress(
     address: { host: config.host, port },
   })
 }
+
+const routeOf = (agentSpec: unknown, models: ModelSettings): ModelRoute | undefined =>
+  agentSpec === null ? undefined : modelRouteOf(RequestedAgent.parse(agentSpec), models)
 
 type ClusterParts = Omit<Around, 'redact' | 'credentials'> & {
   readonly rules: NetworkRules
@@ -98,6 +111,7 @@ function composeCluster(provider: SandboxProvider, parts: ClusterParts): Compose
 }
 
 const networksOf = (rules: NetworkRules, changed: RunNetworks['changed']): RunNetworks => ({
+  destinationsOf: rules.destinationsOf,
   standingOf: rules.standingOf,
   isLoosened: ({ kind }, host) => hasHost(rules.loosenedFor(kind), host),
   changed,

@@ -81,7 +81,7 @@ export async function composeRunService(
     log,
   })
   const restrictions = new Restrictions({ store, log })
-  const { provider, networks, serveControl } = await composeEgress(config, bare, {
+  const { provider, networks, serveControl, modelProxy } = await composeEgress(config, bare, {
     store,
     restrictions,
     keys,
@@ -98,6 +98,7 @@ export async function composeRunService(
       ...config.models,
       ...(config.hasUserVault && { secretNameOf: (owner) => userSecretName(keys.derive('name'), owner) }),
     },
+    ...(modelProxy && { modelProxy }),
     limits: config.limits,
     isTemporary: config.hasLifeline,
     workspaces: {
@@ -109,6 +110,7 @@ export async function composeRunService(
     restrictions,
     ...(networks && { networks }),
     ...redaction.ofEvents,
+    redactResult: redaction.ofResults,
     ...(provider.name === 'local' && {
       folders: createRunFolders({
         store,

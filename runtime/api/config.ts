@@ -80,6 +80,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     models: {
       ...(env.OPENAI_BASE_URL && { openaiBaseUrl: env.OPENAI_BASE_URL }),
       ...(env.OPENAI_API_KEY && { openaiApiKey: env.OPENAI_API_KEY }),
+      ...(env.AGENTWEAVER_MODEL_SERVER_TOOLS && { serverTools: env.AGENTWEAVER_MODEL_SERVER_TOOLS }),
       ...(env.COPILOT_GITHUB_TOKEN && { copilotToken: env.COPILOT_GITHUB_TOKEN }),
     },
   })

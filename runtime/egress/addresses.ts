@@ -105,10 +105,17 @@ export interface AddressQuestion {
   readonly own: readonly string[]
   /** The entry's `addresses`. The host may have no address outside them. */
   readonly allowed?: readonly string[] | undefined
+  /** Private addresses are allowed, and those of this machine. Metadata addresses never are. */
+  readonly isPrivateAllowed?: boolean | undefined
 }
 
 /** Returns why the address must not be dialled, or undefined. */
-export function addressFault({ address, own, allowed }: AddressQuestion): string | undefined {
+export function addressFault({
+  address,
+  own,
+  allowed,
+  isPrivateAllowed,
+}: AddressQuestion): string | undefined {
   const bytes = addressBytes(address)
   if (!bytes) return 'it is not an address'
   const inner = embedded(bytes)
@@ -117,6 +124,7 @@ export function addressFault({ address, own, allowed }: AddressQuestion): string
   if (kinds.includes('never')) return 'it is a metadata, link-local or multicast address'
   const named = allowed?.map(range).filter((one) => isInRange(bytes, one))
   if (named?.length === 0) return "it is outside the entry's addresses"
+  if (isPrivateAllowed) return undefined
   if (!named && kinds.includes('private')) return 'it is a private address'
   // A range opens a network. The machine itself must be named.
   if (named?.some(({ bits }) => bits === bytes.length * 8)) return undefined
@@ -125,6 +133,12 @@ export function addressFault({ address, own, allowed }: AddressQuestion): string
     all.some((one) => isInRange(one, { bytes: mine, bits: mine.length * 8 })),
   )
   return isOwn ? 'it is an address of the machine of the egress proxy' : undefined
+}
+
+/** Whether nobody outside a private network can read what is sent to this address. */
+export function isPrivate(address: string): boolean {
+  const bytes = addressBytes(address)
+  return bytes !== undefined && embedded(bytes).length === 0 && ownKind(bytes, false) === 'private'
 }
 
 /** Whether an entry's `addresses` are single addresses, which need no look-up. */

@@ -1,14 +1,18 @@
 import type { EgressCaller, EgressDestination, EgressGeneration, EgressRule } from '../../contracts/egress.ts'
 import { Method } from '../../policies/agent/egress/requests.ts'
 import type { Target } from './authority.ts'
+import { destinationOf, serverOf } from './model/route.ts'
 import { matchesPath } from './path.ts'
 import type { Refusal } from './refusals.ts'
 import type { RequestFacts } from './request-rules.ts'
 
 export interface Question extends Target {
   readonly caller: EgressCaller
-  /** `tls` is passed on unread, `https` is terminated by the proxy, and `connect` may become each of them. */
-  readonly protocol: 'connect' | 'tls' | 'https' | 'http'
+  /**
+   * `tls` is passed on unread, `https` is terminated by the proxy, and `connect` may become each of them. `model` is a
+   * request of the agent to the server of its model.
+   */
+  readonly protocol: 'connect' | 'tls' | 'https' | 'http' | 'model'
   /** The request, where the proxy can read it. */
   readonly request?: RequestFacts | undefined
 }
@@ -29,6 +33,7 @@ const refuse = (rule: EgressRule, reason: string, remedy: string): Decision => (
 export function decide(generation: EgressGeneration | undefined, question: Question): Decision {
   if (!generation)
     return refuse('run-ended', 'the sandbox has no network access any more', 'Start a new run.')
+  if (question.protocol === 'model') return decideModel(generation, question)
   if (generation.restriction === 'no-network' && question.caller === 'commands') return NO_NETWORK
   const named = generation.destinations.filter(({ host }) => matches(host, question))
   if (named.length === 0) return notListed(generation, question)
@@ -38,6 +43,16 @@ export function decide(generation: EgressGeneration | undefined, question: Quest
   // The entry that passed most checks is the closest to the request.
   return faults.reduce((closest, fault) => ((fault?.check ?? 0) > (closest?.check ?? 0) ? fault : closest))
     ?.decision as Decision
+}
+
+/** A restriction of the network applies to commands. Only a frozen run may not ask its model. */
+function decideModel({ modelRoute: route }: EgressGeneration, { caller, host, port }: Question): Decision {
+  const server = route && serverOf(route)
+  const isMeant = server?.target.host.name === host.name && server.target.port === port
+  if (!server || !isMeant || caller !== 'agent-host')
+    return refuse('not-listed', 'it is not the model server of this run', 'Start a new run.')
+  if (route.isFrozen) return refuse('restricted', 'a person has frozen this run', LIFT)
+  return { ok: true, destination: destinationOf(route, server) }
 }
 
 /** The operator's list may have the host, but the settings of the run leave it out. */
@@ -84,7 +99,7 @@ const CHECKS: readonly Check[] = [
       : refuse(
           'phase',
           `the host is allowed only in the phase ${phases.join(', ')}`,
-          'Do this during the setup of the run.',
+          'A person can add the phase work to its entry in the egress file of the service, and restart the service. All runs are in the phase work.',
         ),
   ({ http }, _generation, { protocol }) =>
     protocol !== 'http' || http === 'allow'

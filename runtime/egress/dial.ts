@@ -3,7 +3,7 @@ import { networkInterfaces } from 'node:os'
 import type { EgressDestination, EgressRule } from '../../contracts/egress.ts'
 import { deadline } from '../kit/deadline.ts'
 import { errnoOf } from '../kit/errors.ts'
-import { addressFault, singleAddresses } from './addresses.ts'
+import { addressFault, isPrivate, singleAddresses } from './addresses.ts'
 import type { Target } from './authority.ts'
 import type { EgressLimits } from './limits.ts'
 import type { Resolve } from './look-ups.ts'
@@ -25,6 +25,13 @@ export interface Dialler {
   readonly ownAddresses?: () => string[]
 }
 
+/** What an entry says about the addresses of its host. */
+export type Dialable = Pick<EgressDestination, 'addresses'> & {
+  readonly isPrivateAllowed?: boolean | undefined
+  /** The connection is not encrypted, so it must not leave a private network. */
+  readonly mustBePrivate?: boolean
+}
+
 const addressesOfInterfaces = () =>
   Object.values(networkInterfaces()).flatMap((each) => each?.map(({ address }) => address) ?? [])
 
@@ -34,18 +41,23 @@ const MAX_ADDRESSES = 8
  * Resolves the host, checks every address, and connects to a checked address. Behind a company's proxy, that proxy resolves
  * the name, so its addresses cannot be checked.
  */
-export async function dial(
-  dialler: Dialler,
-  target: Target,
-  destination: EgressDestination,
-): Promise<Dialled> {
-  if (dialler.upstream && !destination.addresses) return passThrough(dialler.upstream, target, dialler.limits)
+export function dial(dialler: Dialler, target: Target, destination: Dialable): Promise<Dialled> {
+  const { upstream, limits } = dialler
+  return upstream && !isPrivateEndpoint(destination)
+    ? passThrough(upstream, target, limits)
+    : dialDirectly(dialler, target, destination)
+}
+
+const isPrivateEndpoint = ({ addresses, mustBePrivate }: Dialable): boolean =>
+  addresses !== undefined || mustBePrivate === true
+
+async function dialDirectly(dialler: Dialler, target: Target, destination: Dialable): Promise<Dialled> {
   const found = await addressesOf(dialler, target, destination)
   if (!Array.isArray(found)) return found
   const own = (dialler.ownAddresses ?? addressesOfInterfaces)()
   // One forbidden address is enough: a public host has none, and the next response may have only that one.
   for (const address of found) {
-    const fault = addressFault({ address, own, allowed: destination.addresses })
+    const fault = faultOf(address, own, destination)
     if (fault)
       return { ok: false, rule: 'address', reason: `the host has the address ${address}, and ${fault}` }
   }
@@ -58,11 +70,22 @@ export async function dial(
   return { ok: false, reason: failure }
 }
 
+function faultOf(
+  address: string,
+  own: readonly string[],
+  { addresses: allowed, isPrivateAllowed, mustBePrivate }: Dialable,
+): string | undefined {
+  return mustBePrivate && !isPrivate(address)
+    ? 'http without TLS may only lead to a private address'
+    : addressFault({ address, own, allowed, isPrivateAllowed })
+}
+
 async function addressesOf(
   { resolve, limits }: Dialler,
   { host }: Target,
-  { addresses }: EgressDestination,
+  { addresses }: Dialable,
 ): Promise<string[] | Dialled> {
+  if (host.kind === 'address') return [host.name]
   const single = addresses && singleAddresses(addresses)
   if (single) return single
   try {

@@ -1,5 +1,5 @@
 import { chmodSync, rmSync } from 'node:fs'
-import type { IncomingMessage, Server } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import type { EgressCaller, EgressDestination, EgressRule } from '../../contracts/egress.ts'
@@ -9,6 +9,8 @@ import { type CredentialGate, NO_CREDENTIALS } from './credentials/gate.ts'
 import { type CallerProof, passToBroker } from './credentials/pass-to-broker.ts'
 import type { Question } from './decide.ts'
 import { type Dialler, dial } from './dial.ts'
+import { ModelRequests } from './model/model-requests.ts'
+import { isForModel } from './model/route.ts'
 import { createProxyServer } from './proxy-server.ts'
 import { answer, PRIVATE_REMEDY, type Refusal, statusOf } from './refusals.ts'
 import { headersNamed } from './request-headers.ts'
@@ -53,8 +55,11 @@ export class Endpoint {
     this.#server.on('connect', (request: IncomingMessage, client: Socket, head: Buffer) => {
       this.#onConnect(request, client, head).catch(() => client.destroy())
     })
-    this.#server.on('request', this.#requests.onRequest)
-    this.#server.on('checkContinue', this.#requests.onRequest)
+    const models = new ModelRequests({ ...options, overload: () => this.#overload() })
+    const onRequest = (request: IncomingMessage, response: ServerResponse) =>
+      (isForModel(request.url ?? '') ? models : this.#requests).onRequest(request, response)
+    this.#server.on('request', onRequest)
+    this.#server.on('checkContinue', onRequest)
     this.#server.on('upgrade', this.#requests.onUpgrade)
     this.#server.on('clientError', this.#requests.onClientError)
   }
@@ -259,7 +264,7 @@ const NO_CERTIFICATE: Refusal = {
   remedy: 'The service sends one soon. Repeat the command.',
 }
 
-const BROKER_GONE: Refusal = {
+export const BROKER_GONE: Refusal = {
   rule: 'proxy-unavailable',
   reason: 'the process that inserts credentials is not running',
   remedy: 'The service starts it again. Repeat the command.',

@@ -4,6 +4,8 @@ export const EGRESS_LIMITS = {
   connections: 8192,
   /** Header of a request, and of each request without TLS. */
   headerBytes: 16_384,
+  /** Body of a request to a model, which is judged as a whole. A conversation of a million tokens has about 5 MB. */
+  modelBodyBytes: 16 * 1024 ** 2,
   /** TLS record headers and the ClientHello. */
   helloBytes: 16_384,
   /** From the connection to the end of a request's header. */

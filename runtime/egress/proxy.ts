@@ -4,13 +4,16 @@ import { unlessAborted } from '../kit/deadline.ts'
 import { messageOf } from '../kit/errors.ts'
 import { Connections } from './connections.ts'
 import { CredentialGate } from './credentials/gate.ts'
+import { passRequestToBroker } from './credentials/pass-to-broker.ts'
 import type { CredentialValues } from './credentials/values.ts'
+import type { Question } from './decide.ts'
 import type { Dialler } from './dial.ts'
-import { Endpoint } from './endpoint.ts'
+import { BROKER_GONE, Endpoint } from './endpoint.ts'
 import { LeafCache } from './leaf-cache.ts'
 import { EGRESS_LIMITS } from './limits.ts'
 import { limitLookUps, resolveBySystem } from './look-ups.ts'
-import type { Refusal } from './refusals.ts'
+import { serverOf } from './model/route.ts'
+import { answer, type Refusal } from './refusals.ts'
 
 export interface EgressProxyOptions extends Partial<Dialler> {
   readonly report: (report: EgressReport) => void
@@ -100,7 +103,6 @@ export class EgressProxy {
     await Promise.all(added.map(([key, generation]) => this.#open(key, generation)))
     this.#nextState.resolve()
     this.#nextState = Promise.withResolvers()
-    this.#options.report({ type: 'applied', revision: state.revision })
   }
 
   /**
@@ -113,13 +115,22 @@ export class EgressProxy {
       await unlessAborted(this.#nextState.promise, giveUp).catch(() => undefined)
   }
 
-  /** Serves a connection of a sandbox without a Unix socket. Returns the sentence of a refusal, or undefined. */
-  accept(caller: IdentifiedCaller, socket: Socket): string | undefined {
+  /**
+   * Serves a connection of a sandbox without a Unix socket, from its first byte. Returns the sentence of a refusal, or
+   * undefined. `isModel`: its first request is one to the model.
+   */
+  accept(caller: IdentifiedCaller, socket: Socket, isModel: boolean): string | undefined {
     const served = this.#servedTo(caller)
     if (!served) return sentenceOf(NOT_LISTED)
     if (!served.generation.pod?.addresses.includes(caller.address)) {
       served.connections.refuse({ ...ELSEWHERE, host: 'all hosts', port: 0 })
       return sentenceOf(ELSEWHERE)
+    }
+    const { modelRoute } = served.generation
+    const isBrokered = isModel && caller.caller === 'agent-host' && modelRoute?.credential !== undefined
+    if (isBrokered && !served.gate) {
+      this.#passModelOn(served, socket, caller.address)
+      return undefined
     }
     const known = served.endpoints.get(caller.caller)
     const endpoint = known ?? this.#endpoint(served, { caller: caller.caller })
@@ -147,6 +158,30 @@ export class EgressProxy {
     for (const [key, served] of this.#served) this.#close(key, served)
   }
 
+  /** The process that inserts credentials judges the requests. This one holds no credential. */
+  #passModelOn(
+    { connections, generation: { modelRoute: route } }: Served,
+    socket: Socket,
+    address: string,
+  ): void {
+    const server = route && serverOf(route)
+    const { host, port } = server?.target ?? { host: { kind: 'name', name: 'the model server' }, port: 0 }
+    const gone = () => answer(socket, 503, connections.refuse({ ...BROKER_GONE, host: host.name, port }))
+    const { brokerPath = route?.brokerPath, brokerPath: shared } = this.#options
+    if (brokerPath === undefined) {
+      gone()
+      return
+    }
+    const question: Question = { host, port, caller: 'agent-host', protocol: 'model' }
+    const connection = connections.begin(question, socket, true)
+    socket.once('close', () => connections.end(connection))
+    // The request that identified the caller was left in the socket.
+    const first = (socket.read() as Buffer | null) ?? Buffer.alloc(0)
+    // A socket that all sandboxes share does not identify the client.
+    const passed = { first, brokerPath, ...(shared !== undefined && { address }) }
+    connection.upstream = passRequestToBroker(socket, passed, gone)
+  }
+
   #servedTo(caller: Omit<IdentifiedCaller, 'token'>): Served | undefined {
     const served = this.#served.get(keyOf(caller))
     return served?.generation.pod?.uid === caller.podUid ? served : undefined
@@ -171,18 +206,22 @@ export class EgressProxy {
     const gate = values && new CredentialGate({ generation, values, report, now, repeatMs })
     const served: Served = { connections, endpoints: new Map(), gate, generation }
     this.#served.set(key, served)
-    const { socketPath } = generation
-    if (socketPath === undefined) return
-    const endpoint = this.#endpoint(served, { caller: 'commands', socketPath })
-    served.endpoints.set('commands', endpoint)
     try {
-      await endpoint.listen()
+      await this.#listen(served, 'commands', generation.socketPath)
+      await this.#listen(served, 'agent-host', generation.agentHostSocketPath)
     } catch (error) {
       // The sandbox may be gone already. The others keep their network.
       const cause = messageOf(error)
       connections.refuse({ ...UNAVAILABLE, reason: `the proxy cannot serve this sandbox: ${cause}` })
       this.#close(key, served)
     }
+  }
+
+  async #listen(served: Served, caller: EgressCaller, socketPath: string | undefined): Promise<void> {
+    if (socketPath === undefined) return
+    const endpoint = this.#endpoint(served, { caller, socketPath })
+    served.endpoints.set(caller, endpoint)
+    await endpoint.listen()
   }
 
   #endpoint(

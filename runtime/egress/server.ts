@@ -3,8 +3,10 @@ import * as z from 'zod'
 import { CredentialAnswer, type EgressReport, EgressState } from '../../contracts/egress.ts'
 import { UPSTREAM_PROXY_KEY, UpstreamProxyUrl } from '../../contracts/egress-proxy-env.ts'
 import { messageOf } from '../kit/errors.ts'
+import { createLog } from '../kit/log.ts'
 import { CredentialRequests } from './credentials/requests.ts'
 import { CredentialValues } from './credentials/values.ts'
+import { LoopbackPort } from './loopback-port.ts'
 import { EgressProxy } from './proxy.ts'
 import { parseUpstreamProxy } from './upstream-proxy.ts'
 
@@ -23,6 +25,16 @@ const proxy = new EgressProxy({
   ...(upstream !== undefined && { upstream: parseUpstreamProxy(upstream) }),
   ...(isBroker && { credentials: new CredentialValues({ fetch: (key) => requests.fetch(key) }) }),
 })
+
+const log = createLog({ level: 'warn', write: (line) => void process.stderr.write(line) })
+const loopback = new LoopbackPort(proxy, log)
+
+/** The port is reported with the state that asks for it. */
+async function apply({ listen, ...state }: EgressState): Promise<void> {
+  const port = listen && (await loopback.use(listen))
+  await proxy.apply(state)
+  report({ type: 'applied', revision: state.revision, ...(port !== undefined && { port }) })
+}
 
 /** A proxy that may have missed a state must not keep enforcing an older one. */
 function fail(error: unknown): never {
@@ -51,7 +63,7 @@ const lines = createInterface({ input: process.stdin })
 lines.on('line', (line) => {
   const parsed = parseLine(line)
   if ('type' in parsed) requests.answer(parsed)
-  else applying = applying.then(() => proxy.apply(parsed)).catch(fail)
+  else applying = applying.then(() => apply(parsed)).catch(fail)
 })
 lines.on('close', () => {
   proxy.close()

@@ -1,4 +1,4 @@
-import type { Socket } from 'node:net'
+import { isIP, type Socket } from 'node:net'
 import { connect, type TLSSocket } from 'node:tls'
 import { errnoOf } from '../kit/errors.ts'
 
@@ -22,7 +22,8 @@ export function secure(socket: Socket, { servername, ca, ms }: UpstreamTls): Pro
   const { promise, resolve } = Promise.withResolvers<Secured>()
   const tls = connect({
     socket,
-    servername,
+    // An address is no server name (RFC 6066, section 3). The certificate must have it all the same.
+    ...(isIP(servername) ? { host: servername } : { servername }),
     ...(ca && { ca: [...ca] }),
     ALPNProtocols: ['http/1.1'],
     minVersion: 'TLSv1.2',

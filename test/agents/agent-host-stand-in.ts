@@ -11,6 +11,7 @@ const agent = await createAgent(
     callTool: async () => ({ ok: true, content: '', facts: {} }),
     rejectCall: async (_call, error) => ({ ok: false, ...error }),
     fetchToken: async () => undefined,
+    fetchEgressToken: async () => 'unused',
     generation: 1,
     stateDir,
     limits: GENEROUS_LIMITS,

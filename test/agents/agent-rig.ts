@@ -53,6 +53,7 @@ export async function anAgent(config: AgentConfig, deps: Partial<AgentDeps> = {}
   const agent = await createAgent(config, {
     tools: definitions(),
     fetchToken: async () => 'secret-key-of-the-endpoint',
+    fetchEgressToken: async () => 'a-token-of-the-egress-proxy',
     generation: 1,
     stateDir: await aStateDir(),
     limits: GENEROUS_LIMITS,

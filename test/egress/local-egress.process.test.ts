@@ -1,8 +1,9 @@
+import { generateKeyPairSync } from 'node:crypto'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { afterAll, expect, it, onTestFinished } from 'vitest'
 import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { NO_CREDENTIALS } from '../../runtime/api/credentials/credentials.ts'
 import { LocalEgress } from '../../runtime/api/egress/local-egress.ts'
@@ -10,6 +11,7 @@ import { createNetworkRules } from '../../runtime/api/egress/network-rules.ts'
 import type { ReportOfRun, ReportWriter } from '../../runtime/api/egress/report-writer.ts'
 import { createRunCredentials } from '../../runtime/api/egress/run-credentials.ts'
 import { createTrust } from '../../runtime/api/egress/trust.ts'
+import { deploymentKeysOf } from '../../runtime/api/keys/deployment-keys.ts'
 import { Restrictions } from '../../runtime/api/runs/restrictions/restrictions.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
@@ -32,6 +34,10 @@ classes:
 const row = (networkEnabled: boolean) =>
   ({ owner: 'ada', settings: { network_enabled: networkEnabled } }) as RunRow
 const trust = await createTrust(new Uint8Array(32))
+const keysFolder = mkdtempSync(join(tmpdir(), 'aw-local-egress-keys-'))
+afterAll(() => rmSync(keysFolder, { recursive: true }))
+const { privateKey } = generateKeyPairSync('ed25519')
+const keys = await deploymentKeysOf({ root: new Uint8Array(32), privateKey }, keysFolder)
 
 function rig({ networkEnabled = true, readRun = async () => row(networkEnabled) } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-local-egress-'))
@@ -49,7 +55,9 @@ function rig({ networkEnabled = true, readRun = async () => row(networkEnabled) 
   const rules = createNetworkRules(loadEgressPolicy(POLICY))
   const credentials = createRunCredentials(NO_CREDENTIALS, new Uint8Array(32))
   const egress = new LocalEgress({
-    ...{ store, restrictions, rules, trust, credentials, writer, log: silentLog },
+    ...{ store, restrictions, rules, trust, credentials, writer, keys, log: silentLog },
+    routeOf: () => undefined,
+    clock: () => new Date(),
   })
   onTestFinished(async () => {
     await egress.stop()
@@ -61,6 +69,8 @@ function rig({ networkEnabled = true, readRun = async () => row(networkEnabled) 
     kind,
     socketPath: join(folder, runId),
     brokerPath: join(folder, `${runId}-broker`),
+    podUid: runId,
+    isIsolated: true,
     signal: AbortSignal.timeout(600_000),
   })
   const refusedBy = () => told.flatMap((report) => (report.type === 'denied' ? [report.data.rule] : []))
@@ -100,7 +110,7 @@ it('starts the proxy on first need, and reports refusals to their run', async ()
   const { egress, sandbox, told } = rig()
   expect(proxies()).toEqual([])
 
-  const loosened = await egress.open(sandbox('one'))
+  const { loosened } = await egress.open(sandbox('one'))
   await egress.open(sandbox('two', 'command'))
   const answer = await exchange(sandbox('one').socketPath, CONNECT_OTHER)
   const ofAgent = await exchange(sandbox('one').socketPath, 'CONNECT api.github.com:443 HTTP/1.1\r\n\r\n')
@@ -120,7 +130,7 @@ it('starts the proxy on first need, and reports refusals to their run', async ()
 it('opens nothing for a run without network access', async () => {
   const { egress, sandbox } = rig({ networkEnabled: false })
 
-  expect(await egress.open(sandbox('one'))).toEqual([])
+  expect((await egress.open(sandbox('one'))).loosened).toEqual([])
   expect(proxies()).toEqual([])
 })
 
@@ -151,7 +161,7 @@ it('waits while the store cannot be used', async () => {
   }
   const { egress, sandbox } = rig({ readRun })
 
-  expect(await egress.open(sandbox('one'))).toEqual(['spliced.agentweaver-test.com'])
+  expect((await egress.open(sandbox('one'))).loosened).toEqual(['spliced.agentweaver-test.com'])
   expect(attempts).toBe(3)
 })
 

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ConfigureRequest } from '../../../contracts/configure.ts'
+import type { EgressGrant } from '../../../contracts/egress-control.ts'
 import type { HeldEntries, HostEvent } from '../../../contracts/events.ts'
 import { TOOL_ARGUMENTS, type ToolOutcome } from '../../../contracts/tools.ts'
 import type { AgentPolicy } from '../../../policies/agent/load.ts'
@@ -22,6 +23,7 @@ import type { ToolCall } from '../../tools/tool.ts'
 import { createToolRegistry } from '../../tools/tool-registry.ts'
 import { type Commands, createCommands } from '../commands/commands.ts'
 import type { AzureSettings } from '../credential/azure-settings.ts'
+import { EgressToken } from '../credential/egress-token.ts'
 import { openRunCredential, type RunCredential } from '../credential/run-credential.ts'
 import type { DecisionTable } from '../decisions/decision-table.ts'
 import type { Outbox } from '../outbox.ts'
@@ -42,6 +44,8 @@ export type RunSession = {
   readonly turns: Turns | undefined
   readonly commands: Commands
   readonly exportSession: () => Promise<Uint8Array>
+  /** Gives the agent and its commands their access to the egress proxy, or renews it. */
+  readonly giveEgress: (grant: EgressGrant) => Promise<void>
   readonly close: () => Promise<void>
 }
 
@@ -85,6 +89,7 @@ export async function createRunSession(
   const opening = toolbox.open(request.workingDirectory, layout && { layout, onHeld })
   opening.catch(() => undefined)
   const credential = await openRunCredential(request, { azure, onValue: learn, log })
+  const egressToken = new EgressToken(learn)
   const openFilter = () => openRedactedText(redactor.stream())
   const callTool = createCallTool(request, deps, { redactor, openFilter })
   await opening
@@ -103,6 +108,7 @@ export async function createRunSession(
   const agent = await startAgent(request, deps, {
     callTool,
     credential,
+    egressToken,
     activeTurn: () => turns?.active?.id,
     ...present({ sessionFiles }),
   })
@@ -135,6 +141,7 @@ export async function createRunSession(
       )
       return packSession(withoutSecrets(files, redactor.known))
     },
+    giveEgress: (grant) => giveEgress(grant, egressToken, toolbox),
     close: async () => agent?.close(),
   }
 }
@@ -146,6 +153,16 @@ async function readSession(archive: Uint8Array, { session }: ConfigureRequest): 
     throw new SandboxError('configure_failed', 'the session archive does not match the announced digest')
   }
   return unpackSession(archive)
+}
+
+/** The runner serves commands, so it does not get the token of this process. */
+async function giveEgress(
+  { agentHostToken, commandsToken, ...rest }: EgressGrant,
+  egressToken: EgressToken,
+  toolbox: RunnerLink,
+): Promise<void> {
+  if (agentHostToken !== undefined) egressToken.use(agentHostToken)
+  if (commandsToken !== undefined) await toolbox.giveEgress({ commandsToken, ...rest })
 }
 
 type CallTool = ReturnType<typeof createCallTool>
@@ -221,6 +238,7 @@ type AgentParts = {
   readonly activeTurn: () => string | undefined
   readonly callTool: CallTool
   readonly credential: RunCredential
+  readonly egressToken: EgressToken
   readonly sessionFiles?: SessionFiles
 }
 
@@ -232,13 +250,14 @@ async function startAgent(
   if (request.agent.kind === 'none') return undefined
   const stateDir = join(deps.stateDir, 'agent')
   await mkdir(stateDir, { recursive: true, mode: 0o700 })
-  const { callTool, credential, sessionFiles, activeTurn } = parts
+  const { callTool, credential, egressToken, sessionFiles, activeTurn } = parts
   const io = (signal: AbortSignal) => ({ signal, ...present({ taskId: activeTurn() }) })
   return createAgent(request.agent, {
     tools: callTool.definitions,
     callTool: (call, signal) => callTool.calls.call(call, io(signal)),
     rejectCall: (call, error, signal) => callTool.calls.reject(call, io(signal), error),
     fetchToken: () => credential.fetch(),
+    fetchEgressToken: () => egressToken.fetch(),
     generation: request.generation,
     stateDir,
     runtimeEnv: deps.runtimeEnv,

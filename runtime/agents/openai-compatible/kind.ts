@@ -1,23 +1,45 @@
+import { MODEL_CREDENTIAL } from '../../../contracts/egress.ts'
 import type { AgentKind } from '../kind.ts'
 import { charterOf, invalidRequest, requiredModel } from '../requested-model.ts'
 
 /** Any endpoint that implements the chat completions API, with or without a key. */
 export const openaiCompatible = {
-  resolve: (request, { openaiBaseUrl: baseUrl, openaiApiKey: token }) => {
-    if (!baseUrl) {
+  resolve: (request, { openaiBaseUrl: server, openaiApiKey: token, egressUrl }) => {
+    if (!server) {
       throw invalidRequest(
         'an agent of kind openaiCompatible needs an endpoint: start the service with OPENAI_BASE_URL',
       )
     }
-    const model = { name: requiredModel(request), baseUrl }
+    const name = requiredModel(request)
+    const agent = { kind: 'openaiCompatible', ...charterOf(request) } as const
+    if (egressUrl !== undefined)
+      return {
+        agent: { ...agent, model: { name, baseUrl: egressUrl, server } },
+        credential: { kind: 'none' },
+      }
     return {
-      agent: { kind: 'openaiCompatible', model, ...charterOf(request) },
+      agent: { ...agent, model: { name, baseUrl: server } },
       credential: token === undefined ? { kind: 'none' } : { kind: 'token', token },
     }
   },
-  create: async ({ model: { name, baseUrl }, charter }, deps) => {
+  route: (request, { openaiBaseUrl: upstream, openaiApiKey: token, serverTools }) =>
+    upstream === undefined
+      ? undefined
+      : {
+          upstream,
+          header: 'authorization',
+          models: [requiredModel(request)],
+          ...(serverTools && { serverTools }),
+          ...(token !== undefined && { credential: MODEL_CREDENTIAL }),
+        },
+  create: async ({ model: { name, baseUrl, server }, charter }, deps) => {
     const { createCopilotAgent } = await import('../copilot/copilot-agent.ts')
     const open = async () => {
+      if (server !== undefined) {
+        // The egress proxy replaces the token by the key of the server.
+        const bearerTokenProvider = deps.fetchEgressToken
+        return { model: name, provider: { type: 'openai' as const, baseUrl, bearerTokenProvider } }
+      }
       const apiKey = await deps.fetchToken()
       return {
         model: name,
@@ -28,7 +50,7 @@ export const openaiCompatible = {
       {
         name,
         charter,
-        server: `The model server at ${baseUrl}`,
+        server: `The model server at ${server ?? baseUrl}`,
         credential: 'the API key of this endpoint',
         open,
       },

@@ -1,4 +1,5 @@
 import type { EgressGeneration } from '../../../contracts/egress.ts'
+import { present } from '../../kit/present.ts'
 
 /** The state of the process that holds no secret: without placeholders, and without the authority for their hosts. */
 export const partOfProxy = ({
@@ -21,8 +22,9 @@ export function partOfBroker({
   destinations,
   ...rest
 }: EgressGeneration): EgressGeneration[] {
-  if (rest.placeholders === undefined) return []
+  const { modelRoute: route, placeholders } = rest
+  if (placeholders === undefined && route?.credential === undefined) return []
   const withCredential = destinations.filter(({ credential }) => credential !== undefined)
-  const socketPath = brokerPath === undefined ? {} : { socketPath: brokerPath }
-  return [{ ...rest, ...socketPath, destinations: withCredential }]
+  const sockets = present({ socketPath: brokerPath, agentHostSocketPath: route?.brokerPath })
+  return [{ ...rest, ...sockets, destinations: withCredential }]
 }

@@ -24,6 +24,7 @@ const LOOKUP_THREADS = '32'
 /** Argument of the process that inserts credentials. */
 const CREDENTIAL_ROLE = 'credentials'
 
+type EgressKeys = NonNullable<EgressState['listen']>['keys']
 type Report = Exclude<EgressReport, { type: 'applied' | 'credential-wanted' }>
 export type CredentialWanted = Extract<EgressReport, { type: 'credential-wanted' }>
 
@@ -31,6 +32,8 @@ export interface EgressProcessOptions {
   readonly log: Log
   /** Returns the value of a credential for the process that inserts credentials. No other process may ask for one. */
   readonly onWanted?: (wanted: CredentialWanted) => Promise<CredentialAnswer['answer']>
+  /** Public keys of tokens. With them, the proxy serves callers with a token on a port of loopback. */
+  readonly readKeys?: () => Promise<EgressKeys>
   /** PEM file with roots that the proxy accepts in addition to the public ones. */
   readonly rootsFile?: string | undefined
   /** `http://HOST:PORT` of the company's proxy. */
@@ -65,26 +68,35 @@ export class EgressProcess {
   #restart: NodeJS.Timeout | undefined
   #restartMs: number = RESTART_MS.first
   #startedAt = 0
+  #keys: EgressKeys | undefined
+  #port: number | undefined
   #isClosed = false
 
   constructor(options: EgressProcessOptions) {
     this.#options = options
   }
 
-  /** Resolves when the proxy allows exactly this state. */
+  /** Resolves when the proxy allows exactly this state, or a newer one. */
   async apply(state: EgressState): Promise<void> {
+    // Before any wait: of two calls, the later one has the newer state.
     this.#state = state
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    this.#waiting.push({ revision: state.revision, resolve, reject })
-    if (this.#child) this.#send(this.#child)
-    else this.#start()
     try {
+      this.#keys = await this.#options.readKeys?.()
+      const { promise, resolve, reject } = Promise.withResolvers<void>()
+      this.#waiting.push({ revision: state.revision, resolve, reject })
+      if (this.#child) this.#send(this.#child)
+      else this.#start()
       await deadline('the egress proxy', APPLY_TIMEOUT_MS, promise)
     } catch (error) {
       // Otherwise it would keep enforcing an older state.
       this.#child?.kill('SIGKILL')
       throw error
     }
+  }
+
+  /** The port for callers with a token, once a state is applied. It stays the same when the process is started again. */
+  get port(): number | undefined {
+    return this.#port
   }
 
   async close(): Promise<void> {
@@ -128,7 +140,8 @@ export class EgressProcess {
 
   #send({ stdin }: ChildProcess): void {
     if (!this.#state) return
-    const state = this.#options.complete(this.#state)
+    const listen = this.#keys && { port: this.#port ?? 0, keys: this.#keys }
+    const state = { ...this.#options.complete(this.#state), ...(listen && { listen }) }
     ;(stdin as Writable).write(`${JSON.stringify(state)}\n`)
   }
 
@@ -148,6 +161,7 @@ export class EgressProcess {
       this.#options.onReport(report)
       return
     }
+    this.#port ??= report.port
     if (performance.now() - this.#startedAt > RESTART_MS.steady) this.#restartMs = RESTART_MS.first
     this.#settle(
       ({ revision }) => revision <= report.revision,

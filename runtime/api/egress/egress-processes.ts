@@ -8,6 +8,7 @@ import type { EgressTrust } from './trust.ts'
 export interface EgressProcessesOptions
   extends Pick<EgressProcessOptions, 'log' | 'onReport' | 'onLost' | 'complete' | 'upstreamProxy'> {
   readonly trust: EgressTrust
+  readonly readKeys: NonNullable<EgressProcessOptions['readKeys']>
   /** Returns the value of a credential. */
   readonly readCredential: (credential: string) => Promise<string>
 }
@@ -24,10 +25,10 @@ export class EgressProcesses {
   #isBrokerStarted = false
 
   constructor(options: EgressProcessesOptions) {
-    const { log, onReport, onLost, complete, trust, upstreamProxy } = options
+    const { log, onReport, onLost, complete, trust, readKeys, upstreamProxy } = options
     const common = { log, onLost, complete, rootsFile: trust.rootsFile, upstreamProxy }
     this.#options = options
-    this.#proxy = new EgressProcess({ ...common, onReport })
+    this.#proxy = new EgressProcess({ ...common, onReport, readKeys })
     this.#broker = new EgressProcess({
       ...common,
       // The first process passes these connections on, and counts their bytes.
@@ -47,6 +48,11 @@ export class EgressProcesses {
     ])
   }
 
+  /** The port for agents. */
+  get port(): number | undefined {
+    return this.#proxy.port
+  }
+
   async close(): Promise<void> {
     await Promise.all([this.#proxy.close(), this.#broker.close()])
   }
@@ -63,7 +69,8 @@ export class EgressProcesses {
       (one) =>
         one.runId === runId &&
         one.generation === generation &&
-        one.placeholders?.some((placeholder) => placeholder.credential === credential),
+        (one.modelRoute?.credential === credential ||
+          one.placeholders?.some((placeholder) => placeholder.credential === credential)),
     )
     if (!mayUse) return { fault: 'this run has no such credential' }
     try {

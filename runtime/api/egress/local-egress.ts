@@ -1,17 +1,29 @@
 import { dirname, join } from 'node:path'
-import type { EgressDenied, EgressEnvironment, EgressGeneration } from '../../../contracts/egress.ts'
+import {
+  type EgressDenied,
+  type EgressEnvironment,
+  type EgressGeneration,
+  type EgressPod,
+  MODEL_BASE_PATH,
+  type ModelRoute,
+} from '../../../contracts/egress.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
+import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { BoundSandbox } from '../../sandboxes/provider.ts'
 import type { RunRow, Store } from '../../store/store.ts'
+import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 import { patiently } from '../runs/drive/patient-store.ts'
 import type { Restrictions } from '../runs/restrictions/restrictions.ts'
+import { AccessRenewal } from './access-renewal.ts'
 import { ByteBudgets } from './byte-budgets.ts'
 import { EgressProcesses } from './egress-processes.ts'
 import type { NetworkRules } from './network-rules.ts'
+import { readEgressKeys } from './read-keys.ts'
 import type { ReportWriter } from './report-writer.ts'
 import { type RunCredentials, writeEnvironment } from './run-credentials.ts'
+import { signEgressToken } from './sign-token.ts'
 import { type EgressTrust, writeTrustBundle } from './trust.ts'
 import type { SandboxEgress, SandboxNetwork, ServedRun } from './with-egress.ts'
 
@@ -22,6 +34,10 @@ export interface LocalEgressOptions {
   /** The authority that sandboxes trust, and what else they trust. */
   readonly trust: EgressTrust
   readonly credentials: RunCredentials
+  /** The model server of a run's agent, if the agent reaches it through the proxy. */
+  readonly routeOf: (run: Pick<RunRow, 'agentSpec'>) => ModelRoute | undefined
+  readonly keys: Pick<DeploymentKeys, 'ticketKey' | 'jwksFile'>
+  readonly clock: () => Date
   readonly writer: ReportWriter
   /** `http://HOST:PORT` of the company's proxy. */
   readonly upstreamProxy?: string | undefined
@@ -36,6 +52,10 @@ export interface EgressSandbox {
   readonly socketPath: string
   /** For the socket of the process that inserts credentials, in a folder that commands do not see. */
   readonly brokerPath: string
+  /** Identifies the sandbox in the tokens of its agent. */
+  readonly podUid: string
+  /** Whether its commands are isolated, so that the proxy is their only way out. */
+  readonly isIsolated: boolean
   /** Ends the wait for the store. */
   readonly signal: AbortSignal
 }
@@ -48,8 +68,16 @@ interface Opened {
   readonly environment?: EgressEnvironment
 }
 
+interface OpenedNetwork {
+  readonly loosened: readonly string[]
+  /** Whether the agent needs a token. */
+  readonly hasRoute: boolean
+}
+
 /** In the private folder of a sandbox, of which commands see only the folder of the other socket. */
 const BROKER_SOCKET = 'broker'
+const MODEL_SOCKET = 'model'
+const LOOPBACK = '127.0.0.1'
 
 /** An authority is replaced when it is 12 hours old, and ends after 24. */
 const RENEWAL_MS = 3_600_000
@@ -69,6 +97,7 @@ export class LocalEgress implements SandboxEgress {
   readonly #processes: EgressProcesses
   readonly #open = new Map<string, Opened>()
   readonly #unfollow: () => void
+  readonly #renewals = new Map<string, AccessRenewal>()
   readonly #closing = new Map<string, Promise<void>>()
   readonly #budgets = new ByteBudgets()
   readonly #renewal: NodeJS.Timeout
@@ -85,6 +114,7 @@ export class LocalEgress implements SandboxEgress {
       trust,
       upstreamProxy,
       readCredential: credentials.read,
+      readKeys: () => readEgressKeys(options.keys.jwksFile),
       onReport: ({ runId, ...report }) => {
         if (report.type === 'usage') this.#budgets.add(runId, report.bytes)
         else writer.write(runId, report)
@@ -97,26 +127,78 @@ export class LocalEgress implements SandboxEgress {
   }
 
   async connect(
-    { egressSocket: socketPath }: Pick<BoundSandbox, 'egressSocket'>,
+    { egressSocket: socketPath, uids, isolation }: Pick<BoundSandbox, 'egressSocket' | 'uids' | 'isolation'>,
     { runId, generation, kind, signal }: ServedRun,
   ): Promise<SandboxNetwork | undefined> {
     if (socketPath === undefined) return undefined
     const brokerPath = join(dirname(dirname(socketPath)), BROKER_SOCKET)
-    const loosened = await this.open({ runId, generation, kind, socketPath, brokerPath, signal })
+    const isIsolated = isolation.enforcesEgress
+    const sandbox = { runId, generation, kind, socketPath, brokerPath, podUid: uids.pod, isIsolated, signal }
+    const { loosened, hasRoute } = await this.open(sandbox)
     const isOpen = this.#open.has(keyOf(runId, generation))
     const upstreamProxy = isOpen ? this.#options.upstreamProxy : undefined
-    return { loosened, upstreamProxy, close: () => this.close({ runId, generation }) }
+    const close = () => this.close({ runId, generation })
+    return { loosened, upstreamProxy, close, ...(hasRoute && this.#access(sandbox)) }
   }
 
-  /** Opens the network of a sandbox if the settings of its run allow it. Returns the hosts whose limits the proxy cannot enforce. */
-  async open(sandbox: EgressSandbox): Promise<readonly string[]> {
+  /** Base URL for agents. Starts the proxy. Throws `unavailable` if it does not run. */
+  async url(): Promise<string> {
+    try {
+      await this.#apply()
+      const { port } = this.#processes
+      if (port === undefined) throw new Error('it has no port')
+      return `http://${LOOPBACK}:${port}${MODEL_BASE_PATH}`
+    } catch (error) {
+      throw noProxy(error)
+    }
+  }
+
+  /** Gives AgentHost its token, and new ones until the network is closed. */
+  #access({ runId, generation, podUid }: EgressSandbox): Pick<SandboxNetwork, 'open'> {
+    const { keys, clock, log } = this.#options
+    const key = keyOf(runId, generation)
+    return {
+      open: async (client) => {
+        const pod = podOf(podUid)
+        const sign = async () => ({
+          agentHostToken: await signEgressToken(keys.ticketKey, {
+            ...{ runId, generation, caller: 'agent-host', pod, now: clock() },
+          }),
+        })
+        const renewal = new AccessRenewal({ client, sign, log: log.child({ runId }) })
+        this.#renewals.set(key, renewal)
+        await renewal.give()
+      },
+    }
+  }
+
+  /**
+   * Opens the network of a sandbox: for its commands if the settings of its run allow it, and for its agent if that has a
+   * model server. Throws `unavailable` if the agent cannot reach the proxy.
+   */
+  async open(sandbox: EgressSandbox): Promise<OpenedNetwork> {
     const opened = await this.#read(sandbox)
-    if (!opened) return []
+    if (!opened) return { loosened: [], hasRoute: false }
     this.#open.set(keyOf(sandbox.runId, sandbox.generation), opened)
+    const hasRoute = opened.generation.modelRoute !== undefined
+    if (hasRoute) await this.#enforceOrForget(opened)
     // A sandbox without a proxy has no network. Its commands print the reason.
-    await bestEffort(this.#options.log, 'open the network of a sandbox', () => this.#enforce(opened))
-    const { withheld = [] } = opened.generation
-    return this.#options.rules.loosenedFor(sandbox.kind).filter((host) => !withheld.includes(host))
+    else await bestEffort(this.#options.log, 'open the network of a sandbox', () => this.#enforce(opened))
+    const { withheld = [], destinations } = opened.generation
+    const loosened = this.#options.rules
+      .loosenedFor(sandbox.kind)
+      .filter((host) => !withheld.includes(host) && destinations.length > 0)
+    return { loosened, hasRoute }
+  }
+
+  /** An agent that cannot reach its model does not begin. */
+  async #enforceOrForget(opened: Opened): Promise<void> {
+    try {
+      await this.#enforce(opened)
+    } catch (error) {
+      this.#open.delete(keyOf(opened.sandbox.runId, opened.sandbox.generation))
+      throw noProxy(error)
+    }
   }
 
   /** Applies what people have allowed to a run. In force when it returns. */
@@ -142,14 +224,18 @@ export class LocalEgress implements SandboxEgress {
       changes = this.#changes
       run = await patiently(() => store.readRun(runId), { signal, log })
     } while (changes !== this.#changes)
-    const destinations = run && rules.destinationsOf(run, kind)
-    if (!run || !destinations) return undefined
+    if (!run) return undefined
+    const route = this.#routeOf(run, sandbox)
+    const listed = sandbox.isIsolated ? rules.destinationsOf(run, kind) : undefined
+    if (!listed && !route) return undefined
+    const destinations = listed ?? []
     const withheld = [...rules.withheldFrom(run, kind)]
     const { placeholders, environment } = credentials.forRun(runId, destinations)
     const isBrokered = placeholders.length > 0
     const opened: EgressGeneration = {
       ...{ runId, generation, phase: 'work', socketPath, destinations, withheld },
       ...(isBrokered && { placeholders, brokerPath }),
+      ...(route && { modelRoute: route, pod: podOf(sandbox.podUid) }),
     }
     return { owner: run.owner, sandbox, generation: opened, ...(isBrokered && { environment }) }
   }
@@ -162,6 +248,15 @@ export class LocalEgress implements SandboxEgress {
     await this.#apply()
   }
 
+  /** The operator of a laptop chose the server, so it may be on this machine or in a private network. */
+  #routeOf(run: RunRow, { socketPath }: EgressSandbox): ModelRoute | undefined {
+    const route = this.#options.routeOf(run)
+    const brokerPath = join(dirname(dirname(socketPath)), MODEL_SOCKET)
+    return (
+      route && { ...route, isPrivateAllowed: true, ...(route.credential !== undefined && { brokerPath }) }
+    )
+  }
+
   /** Closes all connections of a sandbox, and stores what the proxy has reported about it. */
   close({ runId, generation }: Pick<EgressSandbox, 'runId' | 'generation'>): Promise<void> {
     const key = keyOf(runId, generation)
@@ -172,6 +267,8 @@ export class LocalEgress implements SandboxEgress {
   }
 
   async #close(key: string): Promise<void> {
+    this.#renewals.get(key)?.stop()
+    this.#renewals.delete(key)
     if (!this.#open.delete(key)) return
     await bestEffort(this.#options.log, 'close the network of a sandbox', () => this.#apply())
     await this.#options.writer.settled()
@@ -180,6 +277,7 @@ export class LocalEgress implements SandboxEgress {
   stop(): Promise<void> {
     this.#unfollow()
     clearInterval(this.#renewal)
+    for (const renewal of this.#renewals.values()) renewal.stop()
     return this.#processes.close()
   }
 
@@ -192,10 +290,10 @@ export class LocalEgress implements SandboxEgress {
   async #apply(): Promise<void> {
     const { restrictions } = this.#options
     this.#revision += 1
-    const generations = [...this.#open.values()].map(({ owner, generation }) => ({
-      ...generation,
-      restriction: restrictions.of({ id: generation.runId, owner }).network,
-    }))
+    const generations = [...this.#open.values()].map(({ owner, generation }) => {
+      const { network, isFrozen } = restrictions.of({ id: generation.runId, owner })
+      return { ...generation, restriction: network, ...frozenRoute(generation, isFrozen) }
+    })
     await this.#processes.apply({ revision: this.#revision, generations })
   }
 
@@ -210,5 +308,20 @@ export class LocalEgress implements SandboxEgress {
       writer.write(of.runId, { type: 'denied', generation: of.generation, data: UNAVAILABLE })
   }
 }
+
+const podOf = (uid: string): EgressPod => ({ uid, addresses: [LOOPBACK] })
+
+const frozenRoute = (
+  { modelRoute }: EgressGeneration,
+  isFrozen: boolean,
+): Pick<EgressGeneration, 'modelRoute'> =>
+  modelRoute && isFrozen ? { modelRoute: { ...modelRoute, isFrozen } } : {}
+
+const noProxy = (cause: unknown) =>
+  new SandboxError(
+    'unavailable',
+    `The agent would call its model through the egress proxy of this machine, which does not run: ${messageOf(cause)}`,
+    { cause },
+  )
 
 const keyOf = (runId: string, generation: number) => `${runId} ${generation}`

@@ -27,7 +27,10 @@ const GIT_USER = 'x-access-token'
 /** Placeholders that are remembered. The state of a cluster's proxies needs each of them several times a second. */
 const MAX_REMEMBERED = 4096
 
-export function createRunCredentials(credentials: Credentials, key: Uint8Array): RunCredentials {
+export function createRunCredentials(
+  credentials: Pick<Credentials, 'read' | 'placeholderOf' | 'variableOf'>,
+  key: Uint8Array,
+): RunCredentials {
   const remembered = new Map<string, string>()
   const derive = (runId: string, credential: string): string => {
     const name = `${runId} ${credential}`

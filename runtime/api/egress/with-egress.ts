@@ -60,7 +60,6 @@ async function connected(
   served: ServedRun,
   egress: SandboxEgress,
 ): Promise<BoundSandbox> {
-  if (!sandbox.isolation.enforcesEgress) return sandbox
   const network = await egress.connect(sandbox, served).catch(async (error: unknown) => {
     await sandbox.release('its way to the network could not be opened')
     throw error

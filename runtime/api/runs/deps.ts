@@ -58,12 +58,20 @@ export type RunLimits = {
   readonly uploadTimeoutMs: number
 }
 
+/** The egress proxy, as the way of agents to their models. */
+export interface ModelProxy {
+  /** Base URL for agents. Throws `unavailable` if the proxy does not run. */
+  url(): Promise<string>
+}
+
 export type RunDeps = {
   readonly store: Store
   readonly provider: SandboxProvider
   readonly keys: DeploymentKeys
   readonly governance: ControlGovernance
   readonly models: ModelSettings
+  /** Absent if agents connect to their model servers themselves. */
+  readonly modelProxy?: ModelProxy
   readonly limits: RunLimits
   /** Where workspaces of kind `path` may lie; real paths. */
   readonly workspaces: WorkspaceBounds
@@ -79,6 +87,8 @@ export type RunDeps = {
   readonly openRedactor: (settings: SandboxSettings) => RunRedactor
   /** Redacts the message of a failure, because a sandbox or a model's server may have written it. */
   readonly redactText: (text: string) => string
+  /** Hides secrets in the results of a run. */
+  readonly redactResult: (text: string, settings: SandboxSettings) => string
   readonly clock: () => Date
   readonly log: Log
   /** A command started this service for one run: it drives only runs that it started, and they end with it. */

@@ -1,4 +1,5 @@
 import { CLIENT_HEADER } from '../credentials/pass-to-broker.ts'
+import { isForModel } from '../model/route.ts'
 
 /** Both schemes carry the same token. Clients that take a proxy from a URL can send only Basic. */
 const HEADER = /^proxy-authorization[ \t]*:(.*)$/i
@@ -15,6 +16,12 @@ export function headOf(bytes: Buffer): string | undefined {
   return end < 0 ? undefined : bytes.toString('latin1', 0, end)
 }
 
+/** The SDK of a model sends requests as to a server, and can set only the header for a server. */
+const MODEL_REQUEST = /^[A-Z]{1,16} (\/[^ ]*) HTTP\/1\.1$/
+const SERVER_HEADER = /^authorization[ \t]*:(.*)$/i
+
+export const isModelHead = (head: string): boolean =>
+  isForModel(MODEL_REQUEST.exec(head.split('\r\n', 1).join())?.[1] ?? '')
 const CLIENT = new RegExp(`\\r\\n${CLIENT_HEADER}: ([0-9A-Fa-f:.]{1,45})(?:\\r\\n|$)`)
 
 /** The address of the client, as the process of the proxy that has accepted the connection reports it. */
@@ -22,7 +29,8 @@ export const clientOf = (head: string): string => CLIENT.exec(head)?.[1] ?? ''
 
 /** The token in the header of a request. Undefined if there is none, or more than one header for it. */
 export function tokenOf(head: string): string | undefined {
-  const values = head.split('\r\n').flatMap((line) => HEADER.exec(line)?.[1]?.trim() ?? [])
+  const header = isModelHead(head) ? SERVER_HEADER : HEADER
+  const values = head.split('\r\n').flatMap((line) => header.exec(line)?.[1]?.trim() ?? [])
   const [value = ''] = values
   if (values.length !== 1) return undefined
   const basic = BASIC.exec(value)?.[1]

@@ -6,7 +6,7 @@ import { collect } from '../collect.ts'
 import type { EgressLimits } from '../limits.ts'
 import type { EgressProxy } from '../proxy.ts'
 import { answer, type Refusal } from '../refusals.ts'
-import { clientOf, headOf, tokenOf } from './request-token.ts'
+import { clientOf, headOf, isModelHead, tokenOf } from './request-token.ts'
 import type { VerifiedToken } from './verify-token.ts'
 
 export interface TokenListenerOptions {
@@ -120,19 +120,22 @@ export class TokenListener {
     if (head === undefined) return end(socket, 431, 'The header of the request is too long.')
     const closed = closedBy()
     if (closed) return this.#refuse(socket, 503, { why: 'no-lease', sentence: sentenceOf(closed) })
+    const isModel = isModelHead(head)
+    const unidentified = isModel ? 401 : 407
     const token = tokenOf(head)
-    if (token === undefined) return this.#refuse(socket, 407, { why: 'no-token', sentence: NO_TOKEN })
+    if (token === undefined)
+      return this.#refuse(socket, unidentified, { why: 'no-token', sentence: NO_TOKEN })
     const verified = await verify(token)
     if (!verified.ok) {
       this.#options.log.info('a token was refused', { address, reason: verified.reason })
-      return this.#refuse(socket, 407, { why: 'bad-token', sentence: BAD_TOKEN })
+      return this.#refuse(socket, unidentified, { why: 'bad-token', sentence: BAD_TOKEN })
     }
     const { sub: runId, generation, caller, pod } = verified.claims
     const client = isBehindProxy ? clientOf(head) : address
     const identified = { runId, generation, caller, podUid: pod.uid, address: client, token }
     await proxy.untilListed(identified, limits.listedMs)
     if (socket.destroyed) return undefined
-    const refused = proxy.accept(identified, socket)
+    const refused = proxy.accept(identified, socket, isModel)
     if (refused !== undefined) this.#refuse(socket, 403, { why: 'not-listed', sentence: refused })
     return undefined
   }

@@ -25,6 +25,30 @@ export function passToBroker(
   { target, head, brokerPath, proof }: PassedOn,
   onGone: () => void,
 ): Socket {
+  const { host, port } = target
+  const authority = `${host.name}:${port}`
+  const request = Buffer.from(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n${linesOf(proof)}\r\n`)
+  return joinBroker(client, { first: Buffer.concat([request, head]), brokerPath }, onGone)
+}
+
+/** Passes the first request of a client on as it is. In a cluster, its address is added in front of all other headers. */
+export function passRequestToBroker(
+  client: Socket,
+  { first, brokerPath, address }: { first: Buffer; brokerPath: string; address?: string | undefined },
+  onGone: () => void,
+): Socket {
+  const end = first.indexOf('\r\n') + 2
+  const line = Buffer.from(address === undefined ? '' : `${CLIENT_HEADER}: ${address}\r\n`)
+  const named = Buffer.concat([first.subarray(0, end), line, first.subarray(end)])
+  return joinBroker(client, { first: named, brokerPath }, onGone)
+}
+
+/** Connects a client with the process that inserts credentials, which gets these bytes first. */
+function joinBroker(
+  client: Socket,
+  { first, brokerPath }: { readonly first: Buffer; readonly brokerPath: string },
+  onGone: () => void,
+): Socket {
   const broker = connect({ path: brokerPath })
   let isConnected = false
   broker.on('error', () => {
@@ -33,10 +57,7 @@ export function passToBroker(
   })
   broker.once('connect', () => {
     isConnected = true
-    const { host, port } = target
-    const authority = `${host.name}:${port}`
-    broker.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n${linesOf(proof)}\r\n`)
-    broker.write(head)
+    broker.write(first)
     client.pipe(broker)
     broker.pipe(client)
   })

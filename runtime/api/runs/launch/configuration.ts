@@ -9,6 +9,7 @@ import type { BoundSandbox, ForeseenSandbox } from '../../../sandboxes/provider.
 import type { RunRow } from '../../../store/store.ts'
 import { runDigestKey, turnToken } from '../../keys/deployment-keys.ts'
 import { signTicket } from '../../keys/ticket.ts'
+import { modelUrlOf } from '../admit/model-url.ts'
 import type { RunDeps } from '../deps.ts'
 import type { RunFolder } from '../results/run-folders.ts'
 
@@ -77,16 +78,15 @@ type Configuring = {
 }
 
 /** The configuration of the sandbox, and the ticket that covers exactly these bytes. */
-async function configurationOf({ keys, models, clock }: RunDeps, run: RunRow, at: Configuring) {
+async function configurationOf(deps: RunDeps, run: RunRow, at: Configuring) {
+  const { keys, clock } = deps
   const { sandbox, generation } = at
   const [folder, session] = await Promise.all([at.folder, at.session])
   const { instanceId } = sandbox
   const bearer = bearerOf({ keys }, { id: run.id, generation }, sandbox)
-  const resolved = resolveAgent(
-    run.agentSpec === null ? undefined : RequestedAgent.parse(run.agentSpec),
-    models,
-    run.owner,
-  )
+  const spec = run.agentSpec === null ? undefined : RequestedAgent.parse(run.agentSpec)
+  const egressUrl = await modelUrlOf(deps, spec)
+  const resolved = resolveAgent(spec, { ...deps.models, ...present({ egressUrl }) }, run.owner)
   const request: ConfigureRequestInput = {
     runId: run.id,
     generation,

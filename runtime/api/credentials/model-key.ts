@@ -1,0 +1,20 @@
+import { MODEL_CREDENTIAL } from '../../../contracts/egress.ts'
+import { SandboxError } from '../../kit/errors.ts'
+import type { Credentials } from './credentials.ts'
+
+/** The credentials of the proxy: those of the operator's list, and the key of the model server. */
+export function withModelKey(
+  credentials: Credentials,
+  { openaiApiKey }: { readonly openaiApiKey?: string },
+): Pick<Credentials, 'read' | 'placeholderOf' | 'variableOf'> {
+  if (credentials.has(MODEL_CREDENTIAL))
+    throw new SandboxError(
+      'invalid_config',
+      `AGENTWEAVER_CREDENTIALS_FILE: the id ${MODEL_CREDENTIAL} is reserved for the key of the model server; use another one`,
+    )
+  const read = (id: string) =>
+    id === MODEL_CREDENTIAL && openaiApiKey !== undefined
+      ? Promise.resolve(openaiApiKey)
+      : credentials.read(id)
+  return { ...credentials, read }
+}

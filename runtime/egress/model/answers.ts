@@ -1,0 +1,46 @@
+import type { ServerResponse } from 'node:http'
+import type { EgressRule } from '../../../contracts/egress.ts'
+import { EGRESS_REASON_HEADER } from '../../../contracts/egress.ts'
+import { asHeader, type Refusal } from '../refusals.ts'
+
+/** The request must not be sent on, or its answer must not be passed on. */
+export class RequestRefused extends Error {
+  readonly refusal: Refusal
+
+  constructor(refusal: Refusal) {
+    super(refusal.reason)
+    this.refusal = refusal
+  }
+}
+
+/** The server cannot be reached, or its answer cannot be used. */
+export class RequestFailed extends Error {}
+
+/** The SDK repeats requests after 429 and 5xx, and reads 401 and 403 as a wrong credential. */
+const STATUS: Readonly<Partial<Record<EgressRule, number>>> = {
+  budget: 402,
+  'proxy-unavailable': 503,
+  'too-many-connections': 429,
+}
+
+export const statusOf = ({ rule }: Refusal): number => STATUS[rule] ?? 400
+
+export const sentenceOf = ({ reason, remedy }: Refusal): string =>
+  `The request to the model was refused: ${reason}. ${remedy}`
+
+/** Ends a response in the form in which the SDKs of models expect an error, so that they show the sentence. */
+export function endWithError(
+  response: ServerResponse,
+  { status, code, sentence }: { readonly status: number; readonly code: string; readonly sentence: string },
+): void {
+  if (response.headersSent || response.destroyed) {
+    response.destroy()
+    return
+  }
+  response.writeHead(status, {
+    [EGRESS_REASON_HEADER]: asHeader(sentence),
+    'content-type': 'application/json',
+    connection: 'close',
+  })
+  response.end(JSON.stringify({ error: { message: sentence, type: 'agentweaver', code } }))
+}

@@ -1,0 +1,176 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { ModelRoute } from '../../../contracts/egress.ts'
+import type { AdmitOptions } from '../admit.ts'
+import type { OpenConnection } from '../connections.ts'
+import { type AnswerGuard, NO_CREDENTIALS } from '../credentials/gate.ts'
+import { type Question, shownPath } from '../decide.ts'
+import { dial } from '../dial.ts'
+import { PRIVATE_REMEDY, type Refusal } from '../refusals.ts'
+import { secure } from '../upstream-tls.ts'
+import { endWithError, RequestFailed, RequestRefused, sentenceOf, statusOf } from './answers.ts'
+import { exchange } from './exchange.ts'
+import { judgeBody } from './judge.ts'
+import { readBody } from './read-body.ts'
+import { destinationOf, endpointOf, LISTED_ENDPOINTS, type ModelServer, serverOf } from './route.ts'
+
+/** Requests of one sandbox at the same time. An agent sends one after the other, apart from summaries. */
+const AT_ONCE = 8
+
+interface Route {
+  readonly route: ModelRoute
+  readonly server: ModelServer
+}
+
+const refused = (rule: Refusal['rule'], reason: string, remedy: string) =>
+  new RequestRefused({ rule, reason, remedy })
+
+/** Serves the requests of one agent to its model. Each is judged, and gets a separate connection to the server. */
+export class ModelRequests {
+  readonly #options: AdmitOptions
+  #open = 0
+
+  constructor(options: AdmitOptions) {
+    this.#options = options
+  }
+
+  readonly onRequest = (request: IncomingMessage, response: ServerResponse): void => {
+    // Node takes the socket away from a request that has ended.
+    const client = request.socket
+    this.#open += 1
+    this.#serve(request, response, client)
+      .catch((error: unknown) => this.#fail(error, request, response))
+      .catch(() => client.destroy())
+      .finally(() => {
+        this.#open -= 1
+      })
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse, client: Socket): Promise<void> {
+    const { connections, limits } = this.#options
+    const found = this.#find()
+    const { method = '', url = '' } = request
+    const endpoint = endpointOf(method, url)
+    if (endpoint === undefined)
+      throw refused('path', `${method} ${shownPath(url)} is not one of ${LISTED_ENDPOINTS}`, PATH_REMEDY)
+    if (request.headers.expect !== undefined) response.writeContinue()
+    const body = method === 'GET' ? undefined : await this.#judgedBody(request, { ...found, endpoint })
+    const { headers, guard } = await this.#credentialOf(found)
+    const question = this.#questionOf(found.server)
+    const connection = connections.begin(question, client)
+    try {
+      const upstream = await this.#connect(found, connection)
+      const sending = { server: found.server, endpoint, body, headers, guard, upstream }
+      await exchange({ ...sending, headerBytes: limits.headerBytes }, response)
+    } finally {
+      connections.end(connection)
+    }
+  }
+
+  /** The route in the newest state. */
+  #find(): Route {
+    const { connections, caller, overload } = this.#options
+    if (caller !== 'agent-host') throw refused('not-listed', ONLY_AGENT, 'Ask the agent.')
+    const route = connections.generation?.modelRoute
+    const server = route && serverOf(route)
+    if (!server) throw refused('not-listed', NO_ROUTE, 'Start a new run.')
+    const decision = connections.decide(this.#questionOf(server))
+    if (!decision.ok) throw new RequestRefused(decision.refusal)
+    const tooMany = this.#open > AT_ONCE ? TOO_MANY : overload()
+    if (tooMany) throw new RequestRefused(tooMany)
+    return { route, server }
+  }
+
+  #questionOf({ target }: ModelServer): Question {
+    return { ...target, caller: this.#options.caller, protocol: 'model' }
+  }
+
+  async #judgedBody(
+    request: IncomingMessage,
+    { route, endpoint }: Route & { readonly endpoint: Parameters<typeof judgeBody>[1] },
+  ): Promise<Buffer> {
+    const text = await readBody(request, this.#options.limits.modelBodyBytes)
+    const judged = judgeBody(text, endpoint, route)
+    if (!judged.ok) throw new RequestRefused(judged.refusal)
+    return Buffer.from(JSON.stringify(judged.body))
+  }
+
+  async #credentialOf({
+    route: { credential, header },
+    server,
+  }: Route): Promise<{ readonly headers: readonly string[]; readonly guard?: AnswerGuard }> {
+    if (credential === undefined) return { headers: [] }
+    const given = await this.#options.gate?.give(credential, server.target.host.name)
+    if (!given) throw new RequestRefused(NO_CREDENTIALS.refusal)
+    if (!given.ok) throw new RequestRefused(given.refusal)
+    const { value, answer } = given
+    return {
+      headers: header === 'api-key' ? ['api-key', value] : ['Authorization', `Bearer ${value}`],
+      guard: answer,
+    }
+  }
+
+  /** Connects to a checked address, and judges the connection again, because the state may have changed. */
+  async #connect({ route, server }: Route, connection: OpenConnection): Promise<Socket> {
+    const { connections, limits, roots } = this.#options
+    const { target, protocol } = server
+    const dialled = await dial(this.#options, target, destinationOf(route, server))
+    if (!dialled.ok && dialled.rule !== undefined) throw refused(dialled.rule, dialled.reason, PRIVATE_REMEDY)
+    if (!dialled.ok) throw new RequestFailed(`it cannot be reached: ${dialled.reason}`)
+    const { socket } = dialled
+    connection.upstream = socket
+    socket.on('error', () => socket.destroy())
+    const secured = await (protocol === 'https'
+      ? secure(socket, { servername: target.host.name, ca: roots, ms: limits.handshakeMs })
+      : ({ ok: true, socket } as const))
+    const late = connections.decide(connection.question)
+    if (secured.ok && late.ok) {
+      secured.socket.setTimeout(limits.idleMs, () => secured.socket.destroy())
+      return secured.socket
+    }
+    socket.destroy()
+    if (!late.ok) throw new RequestRefused(late.refusal)
+    const reason = secured.ok ? 'the connection was closed' : secured.reason
+    if (secured.ok || !secured.isCertificate) throw new RequestFailed(`it cannot be reached: ${reason}`)
+    throw refused('certificate', reason, CERTIFICATE_REMEDY)
+  }
+
+  #fail(error: unknown, request: IncomingMessage, response: ServerResponse): void {
+    const server = this.#serverNow()
+    if (error instanceof RequestRefused) {
+      const { refusal } = error
+      this.#record(request, refusal, server)
+      endWithError(response, { status: statusOf(refusal), code: refusal.rule, sentence: sentenceOf(refusal) })
+      return
+    }
+    if (!(error instanceof RequestFailed)) throw error
+    const name = server ? `${server.target.host.name}:${server.target.port}` : 'the model server'
+    const sentence = `The request to the model failed at ${name}: ${error.message}.`
+    endWithError(response, { status: 502, code: 'failed', sentence })
+  }
+
+  #serverNow(): ModelServer | undefined {
+    const route = this.#options.connections.generation?.modelRoute
+    return route && serverOf(route)
+  }
+
+  #record(
+    { method, url = '' }: Pick<IncomingMessage, 'method' | 'url'>,
+    refusal: Refusal,
+    server: ModelServer | undefined,
+  ): void {
+    const { host, port } = server?.target ?? { host: { name: 'the model server' }, port: 0 }
+    this.#options.connections.refuse({ ...refusal, host: host.name, port, method, path: shownPath(url) })
+  }
+}
+
+const ONLY_AGENT = 'only the agent itself may call the model, not its commands'
+const NO_ROUTE = 'the agent of this run does not call a model through the egress proxy'
+const PATH_REMEDY = 'Use the API of OpenAI for chat completions or responses.'
+const CERTIFICATE_REMEDY =
+  'A person can check the server, or add its certificate authority to the file that AGENTWEAVER_EGRESS_ROOTS_FILE names.'
+const TOO_MANY: Refusal = {
+  rule: 'too-many-connections',
+  reason: `the agent already has ${AT_ONCE} open requests to its model`,
+  remedy: 'Wait for one of them.',
+}
