@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { BackendName } from './backends.ts'
+import { UPSTREAM_PROXY_KEY, UpstreamProxyUrl } from './egress-proxy-env.ts'
 import { PreviewSlug } from './names.ts'
 import { AbsolutePath } from './paths.ts'
 import { API_PORT } from './ports.ts'
@@ -90,6 +91,7 @@ const AnyApiEnv = z.strictObject({
    * access trust in addition to the public ones.
    */
   AGENTWEAVER_EGRESS_ROOTS_FILE: z.string().min(1).optional(),
+  [UPSTREAM_PROXY_KEY]: UpstreamProxyUrl.optional(),
   /** Folder with the deployment's keys, shared by all processes. Without it, each process creates its own keys. */
   AGENTWEAVER_KEYS_DIR: z.string().min(1).optional(),
   /** Azure Key Vault with those keys, used instead of the folder, such as `https://name.vault.azure.net`. */

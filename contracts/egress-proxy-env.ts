@@ -24,6 +24,16 @@ export const EGRESS_CREDENTIALS_TOKEN = {
 /** The socket of this process, in a volume that both containers have. */
 export const EGRESS_BROKER_SOCKET = { mountPath: '/run/agentweaver/credentials', name: 'socket' } as const
 
+/**
+ * Proxy of a company, `http://HOST:PORT`, through which the egress proxy reaches the hosts whose entries name no addresses. It
+ * resolves their names. A password is not supported.
+ */
+export const UpstreamProxyUrl = z
+  .string()
+  .regex(/^http:\/\/(?:[a-zA-Z0-9.-]+|\[[0-9a-fA-F:.]+\]):\d{1,5}\/?$/, 'must be http://HOST:PORT')
+  .refine((url) => URL.canParse(url), 'must be http://HOST:PORT')
+export const UPSTREAM_PROXY_KEY = 'AGENTWEAVER_EGRESS_UPSTREAM_PROXY'
+
 const Port = (preset: number) => z.coerce.number().int().min(1).max(65_535).default(preset)
 
 /** Environment of the egress proxy in a cluster. An unknown `AGENTWEAVER_EGRESS_*` key or a malformed value stops it. */
@@ -36,6 +46,7 @@ export const EgressProxyEnv = z.strictObject({
   AGENTWEAVER_EGRESS_HEALTH_PORT: Port(EGRESS_HEALTH_PORT),
   /** Socket of the process that inserts credentials. This process creates it; the other one passes connections to it. */
   AGENTWEAVER_EGRESS_BROKER_SOCKET: z.string().startsWith('/').max(107).optional(),
+  [UPSTREAM_PROXY_KEY]: UpstreamProxyUrl.optional(),
   AGENTWEAVER_EGRESS_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
 })
 export type EgressProxyEnv = z.infer<typeof EgressProxyEnv>

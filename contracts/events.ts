@@ -46,6 +46,7 @@ export const SandboxWarningCategory = z.enum([
   'weaker-limits',
   'egress-union',
   'egress-by-name',
+  'egress-upstream-proxy',
 ])
 
 /** Git directories that the run left in the user's folder. They are renamed, so the user's git does not load them. */

@@ -54,7 +54,7 @@ export async function composeEgress(
   provider: SandboxProvider,
   { store, restrictions, keys, credentials, redact, log }: Around,
 ): Promise<ComposedEgress> {
-  const { sandboxes, egressControlPort: port } = config
+  const { sandboxes, egressControlPort: port, egressUpstreamProxy: upstreamProxy } = config
   if (sandboxes.kind === 'kubernetes' && port === undefined) return { provider }
   const policy = await readPolicy(config)
   refuseUnknownCredentials(policy, credentials)
@@ -66,7 +66,7 @@ export async function composeEgress(
   const ofRuns = createRunCredentials(withKey, keys.derive('placeholder'))
   if (sandboxes.kind === 'local' || port === undefined) {
     const egress = new LocalEgress({
-      ...{ store, restrictions, rules, trust, credentials: ofRuns, writer, keys, clock, log },
+      ...{ store, restrictions, rules, trust, credentials: ofRuns, writer, keys, clock, log, upstreamProxy },
       routeOf: ({ agentSpec }) => routeOf(agentSpec, config.models),
     })
     const networks = networksOf(rules, (runId) => egress.changed(runId))
@@ -76,6 +76,7 @@ export async function composeEgress(
   const subject = `system:serviceaccount:${namespaces.egress}:${serviceAccounts.egressProxy}`
   return composeCluster(provider, {
     ...{ store, restrictions, keys, rules, trust, writer, clock, log, subject, credentials: ofRuns },
+    upstreamProxy,
     address: { host: config.host, port },
   })
 }
@@ -90,6 +91,7 @@ type ClusterParts = Omit<Around, 'redact' | 'credentials'> & {
   readonly writer: ReportWriter
   readonly clock: () => Date
   readonly subject: string
+  readonly upstreamProxy: string | undefined
   readonly address: { readonly host: string; readonly port: number }
 }
 

@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import { API_ENV_PREFIX, ApiEnv, AZURE_KEYS, CLIENT_ENV_KEYS } from '../../contracts/api-env.ts'
 import { missingInPod } from '../../contracts/api-pod-env.ts'
+import { UPSTREAM_PROXY_KEY } from '../../contracts/egress-proxy-env.ts'
 import type { WorkloadIdentity } from '../azure/workload-identity.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { type EnvSource, parseEnv } from '../kit/parse-env.ts'
@@ -66,6 +67,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     egressFile: pathIn(cwd, env.AGENTWEAVER_EGRESS_FILE),
     credentialsFile: pathIn(cwd, env.AGENTWEAVER_CREDENTIALS_FILE),
     egressRootsFile: pathIn(cwd, env.AGENTWEAVER_EGRESS_ROOTS_FILE),
+    egressUpstreamProxy: env[UPSTREAM_PROXY_KEY],
     ceilingFile: pathIn(cwd, env.AGENTWEAVER_CEILING_FILE),
     limits: readLimits(env),
     rateLimitPerMinute: env.AGENTWEAVER_RATE_LIMIT_PER_MINUTE,

@@ -7,6 +7,7 @@ import { addressFault, isPrivate, singleAddresses } from './addresses.ts'
 import type { Target } from './authority.ts'
 import type { EgressLimits } from './limits.ts'
 import type { Resolve } from './look-ups.ts'
+import { passThrough, type UpstreamProxy } from './upstream-proxy.ts'
 
 export type Dialled =
   | { readonly ok: true; readonly socket: Socket }
@@ -18,6 +19,8 @@ export type Dialled =
 export interface Dialler {
   readonly resolve: Resolve
   readonly limits: EgressLimits
+  /** The company's proxy, through which hosts without `addresses` are reached. @default they are reached directly */
+  readonly upstream?: UpstreamProxy | undefined
   /** @default the addresses of this machine's interfaces */
   readonly ownAddresses?: () => string[]
 }
@@ -34,8 +37,21 @@ const addressesOfInterfaces = () =>
 
 const MAX_ADDRESSES = 8
 
-/** Resolves the host, checks every address, and connects to a checked address. */
-export async function dial(dialler: Dialler, target: Target, destination: Dialable): Promise<Dialled> {
+/**
+ * Resolves the host, checks every address, and connects to a checked address. Behind a company's proxy, that proxy resolves
+ * the name, so its addresses cannot be checked.
+ */
+export function dial(dialler: Dialler, target: Target, destination: Dialable): Promise<Dialled> {
+  const { upstream, limits } = dialler
+  return upstream && !isPrivateEndpoint(destination)
+    ? passThrough(upstream, target, limits)
+    : dialDirectly(dialler, target, destination)
+}
+
+const isPrivateEndpoint = ({ addresses, mustBePrivate }: Dialable): boolean =>
+  addresses !== undefined || mustBePrivate === true
+
+async function dialDirectly(dialler: Dialler, target: Target, destination: Dialable): Promise<Dialled> {
   const found = await addressesOf(dialler, target, destination)
   if (!Array.isArray(found)) return found
   const own = (dialler.ownAddresses ?? addressesOfInterfaces)()

@@ -1,12 +1,14 @@
 import { createInterface } from 'node:readline'
 import * as z from 'zod'
 import { CredentialAnswer, type EgressReport, EgressState } from '../../contracts/egress.ts'
+import { UPSTREAM_PROXY_KEY, UpstreamProxyUrl } from '../../contracts/egress-proxy-env.ts'
 import { messageOf } from '../kit/errors.ts'
 import { createLog } from '../kit/log.ts'
 import { CredentialRequests } from './credentials/requests.ts'
 import { CredentialValues } from './credentials/values.ts'
 import { LoopbackPort } from './loopback-port.ts'
 import { EgressProxy } from './proxy.ts'
+import { parseUpstreamProxy } from './upstream-proxy.ts'
 
 /**
  * The process of the egress proxy on a laptop. The service that started it writes one state per line to standard input
@@ -17,8 +19,10 @@ import { EgressProxy } from './proxy.ts'
 const report = (what: EgressReport) => void process.stdout.write(`${JSON.stringify(what)}\n`)
 const requests = new CredentialRequests(report)
 const isBroker = process.argv[2] === 'credentials'
+const upstream = UpstreamProxyUrl.optional().parse(process.env[UPSTREAM_PROXY_KEY])
 const proxy = new EgressProxy({
   report,
+  ...(upstream !== undefined && { upstream: parseUpstreamProxy(upstream) }),
   ...(isBroker && { credentials: new CredentialValues({ fetch: (key) => requests.fetch(key) }) }),
 })
 

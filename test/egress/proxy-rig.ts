@@ -16,6 +16,7 @@ import type { EgressDestination, EgressGeneration, EgressReport } from '../../co
 import { EGRESS_LIMITS, type EgressLimits } from '../../runtime/egress/limits.ts'
 import type { Resolve } from '../../runtime/egress/look-ups.ts'
 import { EgressProxy } from '../../runtime/egress/proxy.ts'
+import type { UpstreamProxy } from '../../runtime/egress/upstream-proxy.ts'
 import { IntermediateAuthorities } from '../../runtime/egress-ca/intermediate.ts'
 import { deriveRoot } from '../../runtime/egress-ca/root.ts'
 import { createTestAuthority } from '../fakes/test-authority.ts'
@@ -76,6 +77,7 @@ interface RigOptions {
   readonly entry?: Partial<EgressDestination>
   readonly limits?: Partial<EgressLimits>
   readonly resolve?: Resolve
+  readonly upstream?: UpstreamProxy
   /** Roots that a destination may have. @default those of the servers of these tests */
   readonly roots?: readonly string[]
 }
@@ -92,6 +94,7 @@ export async function proxyRig({
   entry,
   limits,
   resolve,
+  upstream,
   roots = [authority.certificate],
 }: RigOptions) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-egress-'))
@@ -101,6 +104,7 @@ export async function proxyRig({
     limits: { ...EGRESS_LIMITS, ...limits },
     roots,
     ...(resolve && { resolve }),
+    ...(upstream && { upstream }),
   })
   onTestFinished(() => {
     proxy.close()

@@ -1,7 +1,8 @@
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer as createHttp } from 'node:http'
 import { createServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
@@ -10,8 +11,25 @@ import { alice, aRun, dataOf, follow, shell, startService } from './service-rig.
 
 const HOST = 'registry.agentweaver-test.com'
 
+/** The proxy of a company, which resolves every name to this machine. */
+async function companyProxy(port: number) {
+  const asked: string[] = []
+  const server = createHttp().on('connect', (request, client) => {
+    asked.push(String(request.url))
+    const target = connect(port, '127.0.0.1', () => {
+      client.write('HTTP/1.1 200 OK\r\n\r\n')
+      client.pipe(target).pipe(client)
+    })
+    for (const socket of [client, target]) socket.on('error', () => socket.destroy())
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return { asked, url, close: () => server.close() }
+}
+
 /** A service whose egress list has one host of this machine. */
-async function aPlace(ceiling: string, limits = 'mode: full') {
+async function aPlace(ceiling: string, limits = 'mode: full', { upstream = false } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-run-egress-'))
   const authority = createTestAuthority()
   const served: string[] = []
@@ -22,7 +40,8 @@ async function aPlace(ceiling: string, limits = 'mode: full') {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
-  const entry = `{ host: ${HOST}, ports: [${port}], ${limits}, addresses: [127.0.0.1], why: a registry of the test }`
+  const company = await companyProxy(port)
+  const entry = `{ host: ${HOST}, ports: [${port}], ${limits}, ${upstream ? '' : 'addresses: [127.0.0.1], '}why: a registry of the test }`
   const files = {
     'egress.yaml': `apiVersion: agentweaver.io/v1\nkind: EgressPolicy\nname: test\nclasses:\n  agent: [${entry}]\n  command: []\n`,
     'ceiling.yml': ceiling,
@@ -34,10 +53,12 @@ async function aPlace(ceiling: string, limits = 'mode: full') {
     AGENTWEAVER_EGRESS_ROOTS_FILE: join(folder, 'roots.pem'),
     AGENTWEAVER_CEILING_FILE: join(folder, 'ceiling.yml'),
     AGENTWEAVER_LOCAL_WARM: '0',
+    ...(upstream && { AGENTWEAVER_EGRESS_UPSTREAM_PROXY: company.url }),
   })
   onTestFinished(async () => {
     await started.close()
     server.close()
+    company.close()
     rmSync(folder, { recursive: true, force: true })
   })
   const run = async (command: string, policy = {}) => {
@@ -46,7 +67,7 @@ async function aPlace(ceiling: string, limits = 'mode: full') {
     const { id } = await started.service.startRun(alice, { ...aRun(path, [shell(command)]), policy })
     return { id, events: await follow(started.service, id) }
   }
-  return { ...started, run, served, url: `https://${HOST}:${port}/` }
+  return { ...started, run, served, company, url: `https://${HOST}:${port}/` }
 }
 
 it('gives the commands of a run the listed hosts, and shows what was refused', async () => {
@@ -113,6 +134,25 @@ it('reports many names that look random, and shows them with the refusals of the
   const { items } = await store.readAudit({ runId: id, limit: 100 })
   expect(items.map(({ record }) => JSON.parse(record))).toContainEqual(
     expect.objectContaining({ kind: 'egress.anomaly', tool: 'egress' }),
+  )
+})
+
+it('reaches hosts through the proxy of a company, and says that it cannot check their addresses', async () => {
+  const { run, url, company } = await aPlace('network_enabled: true\n', 'mode: read-only', { upstream: true })
+
+  const { events } = await run(`curl -sS ${url}; true`, { network_enabled: true })
+  const without = await run('true', { network_enabled: false })
+
+  expect(JSON.stringify(dataOf(events, 'tool.result'))).toContain('from the registry')
+  expect(company.asked).toEqual([new URL(url).host])
+  expect(dataOf(events, 'sandbox.warning')).toContainEqual(
+    expect.objectContaining({
+      category: 'egress-upstream-proxy',
+      message: expect.stringContaining(company.url),
+    }),
+  )
+  expect(dataOf(without.events, 'sandbox.warning').map(({ category }) => category)).not.toContain(
+    'egress-upstream-proxy',
   )
 })
 

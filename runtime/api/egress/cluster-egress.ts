@@ -24,6 +24,8 @@ export interface ClusterEgressOptions {
   readonly trust: Pick<EgressTrust, 'bundle'>
   readonly keys: Pick<DeploymentKeys, 'ticketKey'>
   readonly writer: Pick<ReportWriter, 'write' | 'settled'>
+  /** `http://HOST:PORT` of the company's proxy, which the replicas use. */
+  readonly upstreamProxy?: string | undefined
   /** Called when the state of the proxies has changed. */
   readonly onChange: () => void
   readonly clock: () => Date
@@ -83,6 +85,7 @@ export class ClusterEgress implements SandboxEgress {
     const network = { ...keyPart(served), kind: served.kind, pod }
     return {
       loosened: rules.loosenedFor(served.kind),
+      upstreamProxy: this.#options.upstreamProxy,
       open: (client) => this.#openFor(client, network),
       leave: () => this.#leave(served),
       close: () => this.#close(served),

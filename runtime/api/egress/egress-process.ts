@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { type CredentialAnswer, EgressReport, type EgressState } from '../../../contracts/egress.ts'
+import { UPSTREAM_PROXY_KEY } from '../../../contracts/egress-proxy-env.ts'
 import { deadline } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
@@ -35,6 +36,8 @@ export interface EgressProcessOptions {
   readonly readKeys?: () => Promise<EgressKeys>
   /** PEM file with roots that the proxy accepts in addition to the public ones. */
   readonly rootsFile?: string | undefined
+  /** `http://HOST:PORT` of the company's proxy. */
+  readonly upstreamProxy?: string | undefined
   readonly onReport: (report: Report) => void
   /** Completes a state with what has changed since it was made. */
   readonly complete: (state: EgressState) => EgressState
@@ -109,7 +112,7 @@ export class EgressProcess {
   #start(): void {
     clearTimeout(this.#restart)
     if (this.#isClosed) return
-    const { log, rootsFile, onWanted } = this.#options
+    const { log, rootsFile, upstreamProxy, onWanted } = this.#options
     const role = onWanted ? [CREDENTIAL_ROLE] : []
     const child = spawn(process.execPath, [...FLAGS, SERVER, ...role], {
       stdio: ['pipe', 'pipe', 'pipe'],
@@ -120,6 +123,7 @@ export class EgressProcess {
         PATH: '/usr/bin:/bin',
         UV_THREADPOOL_SIZE: LOOKUP_THREADS,
         ...(rootsFile !== undefined && { NODE_EXTRA_CA_CERTS: rootsFile }),
+        ...(upstreamProxy !== undefined && { [UPSTREAM_PROXY_KEY]: upstreamProxy }),
       },
     })
     this.#child = child

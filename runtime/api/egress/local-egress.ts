@@ -39,6 +39,8 @@ export interface LocalEgressOptions {
   readonly keys: Pick<DeploymentKeys, 'ticketKey' | 'jwksFile'>
   readonly clock: () => Date
   readonly writer: ReportWriter
+  /** `http://HOST:PORT` of the company's proxy. */
+  readonly upstreamProxy?: string | undefined
   readonly log: Log
 }
 
@@ -104,12 +106,13 @@ export class LocalEgress implements SandboxEgress {
   #changes = 0
 
   constructor(options: LocalEgressOptions) {
-    const { writer, log, trust, credentials } = options
+    const { writer, log, trust, credentials, upstreamProxy } = options
     this.#options = options
     this.#unfollow = options.restrictions.onChange(() => this.#onRestricted())
     this.#processes = new EgressProcesses({
       log,
       trust,
+      upstreamProxy,
       readCredential: credentials.read,
       readKeys: () => readEgressKeys(options.keys.jwksFile),
       onReport: ({ runId, ...report }) => {
@@ -132,8 +135,10 @@ export class LocalEgress implements SandboxEgress {
     const isIsolated = isolation.enforcesEgress
     const sandbox = { runId, generation, kind, socketPath, brokerPath, podUid: uids.pod, isIsolated, signal }
     const { loosened, hasRoute } = await this.open(sandbox)
+    const isOpen = this.#open.has(keyOf(runId, generation))
+    const upstreamProxy = isOpen ? this.#options.upstreamProxy : undefined
     const close = () => this.close({ runId, generation })
-    return { loosened, close, ...(hasRoute && this.#access(sandbox)) }
+    return { loosened, upstreamProxy, close, ...(hasRoute && this.#access(sandbox)) }
   }
 
   /** Base URL for agents. Starts the proxy. Throws `unavailable` if it does not run. */

@@ -19,6 +19,8 @@ export type ServedRun = Pick<ClaimRequest, 'runId' | 'generation' | 'kind' | 'si
 export interface SandboxNetwork {
   /** Hosts whose limits the proxy cannot enforce. */
   readonly loosened: readonly string[]
+  /** The company's proxy, behind which addresses are not checked. */
+  readonly upstreamProxy?: string | undefined
   /** Opens the network, once the sandbox is configured. Absent if it is open. */
   readonly open?: (client: AgentHostClient) => Promise<void>
   /** Leaves the network to another process. */
@@ -63,11 +65,11 @@ async function connected(
     throw error
   })
   if (!network) return sandbox
-  const { open, leave, close, loosened } = network
+  const { open, leave, close } = network
   void sandbox.lost.then(close)
   return {
     ...sandbox,
-    warnings: [...sandbox.warnings, ...warningOf(loosened, sandbox)],
+    warnings: [...sandbox.warnings, ...warningsOf(network, sandbox)],
     ...(open && { openNetwork: open }),
     detach() {
       leave?.()
@@ -81,13 +83,18 @@ async function connected(
   }
 }
 
-const warningOf = (hosts: readonly string[], { isolation }: BoundSandbox): SandboxWarning[] =>
-  hosts.length === 0
-    ? []
-    : [
-        {
-          category: 'egress-by-name',
-          message: `the egress proxy passes TLS to these hosts on unread and does not enforce the methods and paths of their entries, because the entries have "splice: allow": ${hosts.join(', ')}`,
-          backend: isolation.backend,
-        },
-      ]
+function warningsOf(
+  { loosened, upstreamProxy }: SandboxNetwork,
+  { isolation: { backend } }: BoundSandbox,
+): SandboxWarning[] {
+  const warnings: SandboxWarning[] = []
+  if (loosened.length > 0) {
+    const message = `the egress proxy passes TLS to these hosts on unread and does not enforce the methods and paths of their entries, because the entries have "splice: allow": ${loosened.join(', ')}`
+    warnings.push({ category: 'egress-by-name', message, backend })
+  }
+  if (upstreamProxy !== undefined) {
+    const message = `the egress proxy reaches hosts through the upstream proxy ${upstreamProxy}, which resolves their names, so their addresses are not checked`
+    warnings.push({ category: 'egress-upstream-proxy', message, backend })
+  }
+  return warnings
+}

@@ -5,6 +5,7 @@ import { CredentialValues } from '../credentials/values.ts'
 import { EGRESS_LIMITS } from '../limits.ts'
 import type { Resolve } from '../look-ups.ts'
 import { EgressProxy } from '../proxy.ts'
+import type { UpstreamProxy } from '../upstream-proxy.ts'
 import { type ControlPlace, followControlStream } from './control-stream.ts'
 import { fetchCredential } from './fetch-credential.ts'
 import { serveHealth } from './health-listener.ts'
@@ -20,6 +21,8 @@ export interface ReplicaOptions extends ControlPlace {
   readonly healthPort: number
   readonly log: Log
   readonly resolve?: Resolve
+  /** The company's proxy. */
+  readonly upstream?: UpstreamProxy
   /** Roots that a destination's certificate may have. @default the roots of Node */
   readonly roots?: readonly string[]
   readonly drain?: DrainTimes
@@ -52,7 +55,7 @@ export interface Replica {
 
 /** Starts one replica of the egress proxy in a cluster. It opens nothing before its first message from the API. */
 export async function startReplica(options: ReplicaOptions): Promise<Replica> {
-  const { log, url, tokenFile, listen, resolve, roots, drain = DRAIN } = options
+  const { log, url, tokenFile, listen, resolve, upstream, roots, drain = DRAIN } = options
   const proxyId = randomUUID()
   const lease = new Lease({ onOver: () => void forget() })
   const verifier = new TokenVerifier()
@@ -65,6 +68,7 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
     ...partsOf(listen, { url, tokenFile }),
     closedBy: () => lease.refusal,
     ...(resolve && { resolve }),
+    ...(upstream && { upstream }),
     ...(roots && { roots }),
   })
   const metrics = createProxyMetrics({

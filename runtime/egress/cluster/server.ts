@@ -1,7 +1,12 @@
-import { EGRESS_PROXY_ENV_PREFIX, EgressProxyEnv } from '../../../contracts/egress-proxy-env.ts'
+import {
+  EGRESS_PROXY_ENV_PREFIX,
+  EgressProxyEnv,
+  UPSTREAM_PROXY_KEY,
+} from '../../../contracts/egress-proxy-env.ts'
 import { messageOf } from '../../kit/errors.ts'
 import { createLog } from '../../kit/log.ts'
 import { parseEnv } from '../../kit/parse-env.ts'
+import { parseUpstreamProxy } from '../upstream-proxy.ts'
 import { type ReplicaListen, startReplica } from './replica.ts'
 
 const EX_CONFIG = 78
@@ -32,6 +37,7 @@ function listenFor(role: string | undefined): ReplicaListen {
 }
 
 const env = readEnv()
+const upstream = env[UPSTREAM_PROXY_KEY]
 const log = createLog({
   level: env.AGENTWEAVER_EGRESS_LOG_LEVEL,
   write: (line) => process.stderr.write(line),
@@ -43,6 +49,7 @@ async function main(): Promise<void> {
     tokenFile: env.AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE,
     listen: listenFor(process.argv[2]),
     healthPort: env.AGENTWEAVER_EGRESS_HEALTH_PORT,
+    ...(upstream !== undefined && { upstream: parseUpstreamProxy(upstream) }),
     log,
   })
   log.info('listening', { port: replica.port })
