@@ -55,7 +55,7 @@ interface Written {
 const notListed = ({ id }: RunRow, host: string): SandboxError =>
   new SandboxError(
     'policy_denied',
-    `${host} is not in the operator's egress list, and nobody can allow a run more than that list. The operator can add it to the file of AGENTWEAVER_EGRESS_FILE and restart the service. If a command was refused this host, this prints the entry: agentweaver egress suggest ${id}`,
+    `${host} is not in the operator's egress list, and a run cannot be allowed a host outside it. The operator can add the host to the file of AGENTWEAVER_EGRESS_FILE and restart the service. If a command has tried to reach the host, this prints the entry: agentweaver egress suggest ${id}`,
   )
 
 /** The operator may have limited the hosts of all runs. */
@@ -65,7 +65,7 @@ async function refuseBeyondSettings(policy: Pick<SandboxPolicy, 'read'>, host: s
   const [what, setting] = isEnabled ? [host, 'egress_hosts'] : ['the network', 'network_enabled']
   throw new SandboxError(
     'policy_denied',
-    `The operator's settings do not allow ${what}, and nobody can allow a run more than they do: ${setting} of AGENTWEAVER_CEILING_FILE or of /api/sandbox-policy.`,
+    `The operator's settings do not allow ${what}. The operator can change ${setting} in AGENTWEAVER_CEILING_FILE or with /api/sandbox-policy.`,
   )
 }
 
@@ -79,7 +79,7 @@ function refuseWithoutEffect(
   if (networks.standingOf(run, host) === 'allowed')
     throw new SandboxError(
       'conflict',
-      `${id} may connect to ${host} already. This shows what was refused: agentweaver egress explain ${id}`,
+      `${id} may already connect to ${host}. See the refusals: agentweaver egress explain ${id}`,
     )
   if (allowedHosts.length >= MAX_HOSTS)
     throw new SandboxError('conflict', `${id} was allowed ${MAX_HOSTS} hosts already. Start another run.`)
