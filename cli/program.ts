@@ -1,4 +1,4 @@
-import { Command, CommanderError } from 'commander'
+import { Command, CommanderError, Help } from 'commander'
 import { toCliError } from './cli-error.ts'
 import { auditCommand } from './commands/audit.ts'
 import { cancelCommand } from './commands/cancel.ts'
@@ -75,12 +75,21 @@ export function buildProgram(context: CliContext, version: string): Command {
   return program
 }
 
+const plainHelp = new Help()
+/** Commander wraps no descriptions in a narrower column. */
+const MIN_DESCRIPTION = 20
+
 /** Keeps Commander from ending the process, and sends its output to the terminal's streams. */
 function settle(command: Command, context: CliContext): void {
   const { stdout, stderr } = context.terminal.io
   command
     .exitOverride()
     .showHelpAfterError(`Try "${pathOf(command)} --help".`)
+    .configureHelp({
+      // Almost every command has options. Without this column, the descriptions fit beside the names at 80 columns.
+      subcommandTerm: (child) => plainHelp.subcommandTerm(child).replace(' [options]', ''),
+      minWidthToWrap: MIN_DESCRIPTION,
+    })
     .configureOutput({
       writeOut: (text) => stdout.write(text),
       writeErr: (text) => stderr.write(text),

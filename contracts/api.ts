@@ -5,6 +5,7 @@ import { ErrorCode } from './errors.ts'
 import { RunEnvelope, RunSource } from './events.ts'
 import { ExecRequest, Isolation } from './exec.ts'
 import { FileEntry } from './files.ts'
+import { CommitId, GitWorkspace } from './git-source.ts'
 import { SandboxSettingsPatch, SETTINGS_FILE } from './policy.ts'
 import { Restriction } from './restrictions.ts'
 
@@ -34,15 +35,27 @@ const UploadedWorkspace = z.strictObject({
   settings: z.string().max(SETTINGS_FILE.maxBytes).optional(),
 })
 const EmptyWorkspace = z.strictObject({ kind: z.literal('empty') })
+/** The files of the last checkpoint of one of the caller's runs or sandboxes. */
+const WorkspaceOfRun = z.strictObject({ kind: z.literal('run'), runId: RunId })
 
 export const WorkspaceSource = z.discriminatedUnion('kind', [
   PathWorkspace,
   UploadedWorkspace,
   EmptyWorkspace,
-  /** The files of the last checkpoint of one of the caller's runs or sandboxes. */
-  z.strictObject({ kind: z.literal('run'), runId: RunId }),
+  WorkspaceOfRun,
+  GitWorkspace,
 ])
 export type WorkspaceSource = z.infer<typeof WorkspaceSource>
+
+/** The workspace of a run, as the API describes it. */
+const RunWorkspace = z.discriminatedUnion('kind', [
+  PathWorkspace,
+  UploadedWorkspace,
+  EmptyWorkspace,
+  WorkspaceOfRun,
+  /** `commit`: the base of the run's diff. Absent until the repository is cloned. */
+  GitWorkspace.extend({ commit: CommitId.optional() }),
+])
 
 const MAX_LABELS = 32
 
@@ -128,7 +141,7 @@ export const Run = z.object({
   owner: z.string(),
   state: RunState,
   task: z.string(),
-  workspace: WorkspaceSource,
+  workspace: RunWorkspace,
   /** The run from whose checkpoint this run began. */
   source: RunSource.optional(),
   agent: z.object({ kind: z.string(), model: z.string().optional() }),

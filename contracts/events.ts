@@ -4,6 +4,7 @@ import { BudgetKind } from './budgets.ts'
 import { CredentialUsed, EgressAnomaly, EgressDenied, EgressSummary } from './egress.ts'
 import { ErrorCode } from './errors.ts'
 import { CommandShell, ExecResult, OutputStream } from './exec.ts'
+import { ClonedRepository } from './git-source.ts'
 import { SettingsOrigin, Verdict } from './policy.ts'
 import { RestrictionLevel } from './restrictions.ts'
 import { ToolOutcome } from './tools.ts'
@@ -170,12 +171,27 @@ const API_EVENTS = [
       readOnly: z.array(z.string()).max(64),
     }),
   }),
+  /** The sandbox clones the repository of the run. Repeated while it works. */
+  z.strictObject({
+    type: z.literal('workspace.cloning'),
+    data: z.strictObject({
+      url: z.string(),
+      ref: z.string().optional(),
+      step: z.string(),
+      percent: z.int().min(0).max(100).optional(),
+    }),
+  }),
+  /** The repository is cloned. `commit` is the base of the run's diff. */
+  z.strictObject({
+    type: z.literal('workspace.cloned'),
+    data: z.strictObject({ url: z.string(), ref: z.string().optional(), ...ClonedRepository.shape }),
+  }),
   /** The run created or changed a file that the user's tools execute or obey. */
   z.strictObject({
     type: z.literal('workspace.handoff'),
     data: z.strictObject({ path: z.string(), kind: z.string() }),
   }),
-  /** The results of a run on a user's folder are stored. */
+  /** The results of a run on a user's folder or on a repository are stored. */
   z.strictObject({
     type: z.literal('workspace.results'),
     data: z.strictObject({

@@ -6,6 +6,8 @@ export const AGENT_HOST_ROUTES = {
   workspace: '/workspace',
   manifest: '/workspace/manifest',
   pack: '/workspace/pack',
+  clone: '/workspace/clone',
+  changes: '/workspace/changes',
   session: '/session',
   files: '/files',
   a2aBase: '/a2a/agent',

@@ -47,7 +47,7 @@ const addFilters = (command: Command): Command =>
 
 export function auditCommand(context: CliContext): Command {
   return new Command('audit')
-    .description('Read, verify and export the audit: the record of what agents and people did.')
+    .description('Read, verify and export the audit: the record of what agents and people did')
     .addCommand(showAuditCommand(context))
     .addCommand(verifyAuditCommand(context))
     .addCommand(exportAuditCommand(context))

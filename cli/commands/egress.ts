@@ -29,7 +29,7 @@ const SuggestOptions = ServiceOptions.extend({ file: ServiceOptions.shape.url })
 export function egressCommand(context: CliContext): Command {
   return new Command('egress')
     .description(
-      'Explain what the egress proxy refused to a run, suggest entries for the egress file, and allow a run one more host.',
+      'Explain what the egress proxy refused to a run, suggest entries for the egress file, and allow a run one more host',
     )
     .addCommand(explainCommand(context))
     .addCommand(allowCommand(context))
@@ -213,7 +213,8 @@ function notesOf({ diff, notSuggested, hasDenials }: Suggested): string[] {
   return [
     ...(hasDenials ? [] : ['The egress proxy has refused nothing to this run.']),
     ...notSuggested.map(
-      ({ denied, why }) => `Nothing is suggested for ${targetOf(denied)} (${denied.rule}): ${visible(why)}.`,
+      ({ denied, why }) =>
+        `Nothing is suggested for ${targetOf(denied)} (${denied.rule}): ${visible(why).replace(/\.$/, '')}.`,
     ),
     ...(diff === ''
       ? []

@@ -6,6 +6,7 @@ import { Plan, REQUESTED_KINDS, type RequestedAgent } from '../../contracts/agen
 import type { StartRunInput, WorkspaceSource } from '../../contracts/api.ts'
 import { errnoOf, messageOf } from '../../runtime/kit/errors.ts'
 import { type EnvSource, problemsOf } from '../../runtime/kit/parse-env.ts'
+import { present } from '../../runtime/kit/present.ts'
 import { usageError } from '../cli-error.ts'
 import { EXIT_STATUS_HELP } from '../exit-status.ts'
 import { inFolder } from '../service/folder-refusal.ts'
@@ -24,6 +25,9 @@ const AGENT_NAMES = [...KINDS.keys()]
 const RunOptions = StartOptions.extend({
   emptyWorkspace: z.boolean().default(false),
   from: z.string().optional(),
+  git: z.string().optional(),
+  ref: z.string().optional(),
+  depth: z.coerce.number().int().min(1).optional(),
   agent: z
     .enum(AGENT_NAMES, `must be one of ${AGENT_NAMES.join(', ')}`)
     .transform((name) => KINDS.get(name))
@@ -47,6 +51,12 @@ export function runCommand(context: CliContext): Command {
     )
     .option('--in-place', 'work in the folder itself, not on a copy')
     .option('--empty-workspace', 'work in a new, empty folder')
+    .option(
+      '--git <url>',
+      'work on a clone of this repository (https), which the sandbox makes through the egress proxy',
+    )
+    .option('--ref <name>', 'with --git: a branch, a tag or a full commit id (default: the branch of HEAD)')
+    .option('--depth <n>', 'with --git: how many commits of history to fetch (default: all)')
     .option('--from <run>', 'work on the files of the last checkpoint of this run or sandbox, on a copy')
     .option(
       '--agent <kind>',
@@ -95,17 +105,26 @@ async function toRequest(
 }
 
 async function toWorkspace(options: RunOptions, cwd: string): Promise<WorkspaceSource> {
-  const { workspace, emptyWorkspace, from } = options
-  const given = [workspace, emptyWorkspace || undefined, from].filter((one) => one !== undefined)
-  if (given.length > 1) throw usageError('Give only one of --workspace, --empty-workspace and --from.')
+  const { workspace, emptyWorkspace, from, git } = options
+  const given = [workspace, emptyWorkspace || undefined, from, git].filter((one) => one !== undefined)
+  if (given.length > 1) throw usageError('Give only one of --workspace, --git, --empty-workspace and --from.')
+  const repository = repositoryAt(options)
+  if (repository) return repository
   const folder = await folderAt(options, cwd)
   if (folder) return folder
   if (from !== undefined) return { kind: 'run', runId: from }
   if (emptyWorkspace) return { kind: 'empty' }
   throw usageError(
     'Which folder should the agent work in?',
-    'Name it with --workspace DIR, or use --empty-workspace or --from RUN.',
+    'Name it with --workspace DIR, or use --git URL, --empty-workspace or --from RUN.',
   )
+}
+
+function repositoryAt({ git, ref, depth }: RunOptions): WorkspaceSource | undefined {
+  if (git !== undefined) return { kind: 'git', url: git, ...present({ ref, depth }) }
+  if (ref !== undefined || depth !== undefined)
+    throw usageError('--ref and --depth are for a repository: give it with --git URL.')
+  return undefined
 }
 
 async function toAgent(options: RunOptions, from: { cwd: string; env: EnvSource }): Promise<RequestedAgent> {

@@ -70,8 +70,13 @@ function waitCell(run: Run, now: number): string {
 
 export function workspaceWords(workspace: Run['workspace']): string {
   if (workspace.kind === 'run') return `files of ${workspace.runId}`
+  if (workspace.kind === 'git') return repositoryWords(workspace)
   if (workspace.kind !== 'path') return workspace.kind
   return workspace.path + (workspace.mode === 'isolated' ? ' (a copy)' : '')
+}
+
+function repositoryWords({ url, ref, commit }: Extract<Run['workspace'], { kind: 'git' }>): string {
+  return [url, ref && `ref ${ref}`, commit && `at ${commit}`].filter(Boolean).join(', ')
 }
 
 type Waiting = { readonly run: Run; readonly commands: readonly string[] }

@@ -7,7 +7,7 @@ import { duration } from '../terminal/duration.ts'
 import { facts } from '../terminal/table.ts'
 import { visible } from '../terminal/visible.ts'
 import { budgetUsesWords } from '../view/budget-words.ts'
-import { queueWords } from '../view/queue-words.ts'
+import { queueReason, queueWords } from '../view/queue-words.ts'
 import { restrictionWords } from '../view/restriction-words.ts'
 import { sourceWords } from '../view/source-words.ts'
 import { continueWith, decisionCommands, isQuestion, waitOf } from '../view/wait-words.ts'
@@ -68,7 +68,7 @@ function factsOf(
       run.outcome &&
         [run.outcome.outcome, run.outcome.summary].filter(Boolean).map(String).map(visible).join(': '),
     ],
-    ['queue', run.queue && `${queueWords(run.queue, Date.now())}; waits for a free place`],
+    ['queue', run.queue && `${queueWords(run.queue, Date.now())}; ${queueReason(run)}`],
     ['waits for', waitWords(run)],
     ['restricted', restrictedWords(run)],
     ['network', networkWords(egress)],

@@ -129,7 +129,7 @@ async function tellResults(
 ): Promise<void> {
   const { client, isEmbedded } = connection
   const run = await client.readRun(runId)
-  if (run.workspace.kind !== 'path') return
+  if (run.workspace.kind !== 'path' && run.workspace.kind !== 'git') return
   const diff = await client.readDiff(runId).catch(noResults)
   if (!diff) return
   const suffix = isEmbedded ? '' : serviceSuffix(options)

@@ -12,6 +12,7 @@ const NEXT: Partial<Record<RunEventType, string>> = {
   'sandbox.selected': 'waiting for a sandbox',
   'subtask.pending_capacity': 'waiting for room in the cluster',
   'sandbox.execution_pod.bound': 'starting the agent',
+  'workspace.cloning': 'cloning the repository',
   'tool.call': 'waiting for the tool',
   'command.output': 'the command is running',
   'shell.approval_required': 'waiting for a decision',

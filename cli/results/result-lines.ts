@@ -46,18 +46,20 @@ export type ResultsPlace = {
   readonly isEmbedded: boolean
 }
 
-/** Summary after a run on a folder: hand-off files first, then the changes, then the next steps. */
+/** Summary after a run on a folder or a repository: hand-off files first, then the changes, then the next steps. */
 export function resultLines(
   diff: RunDiff,
   { run, suffix, isEmbedded }: ResultsPlace,
   paint: Paint,
 ): string[] {
-  if (run.workspace.kind !== 'path') return []
-  const { mode, path } = run.workspace
+  const { workspace } = run
+  if (workspace.kind !== 'path' && workspace.kind !== 'git') return []
   const handOff = handOffLines(diff, paint)
   const sandbox =
-    handOff.length > 0 && mode === 'in-place' && !isEmbedded
-      ? [`To run them in a sandbox: agentweaver sandbox create --workspace ${quoted(path)}${suffix}`]
+    handOff.length > 0 && workspace.kind === 'path' && workspace.mode === 'in-place' && !isEmbedded
+      ? [
+          `To run them in a sandbox: agentweaver sandbox create --workspace ${quoted(workspace.path)}${suffix}`,
+        ]
       : []
   const isChanged = diff.fileCount > 0
   const changes = isChanged ? [`${changeWords(diff)}. See them: agentweaver diff ${run.id}${suffix}`] : []
@@ -72,6 +74,7 @@ export function resultLines(
 }
 
 function nextLines(diff: RunDiff, { run, suffix }: Pick<ResultsPlace, 'run' | 'suffix'>): string[] {
+  if (run.workspace.kind === 'git') return repositoryLines(diff, { run, suffix })
   const isIsolated = run.workspace.kind === 'path' && run.workspace.mode === 'isolated'
   if (!diff.branch)
     return isIsolated && diff.fileCount === 0 ? ['The run changed nothing. Your folder is as it was.'] : []
@@ -79,6 +82,14 @@ function nextLines(diff: RunDiff, { run, suffix }: Pick<ResultsPlace, 'run' | 's
   if (isIsolated)
     return [`Your folder is as it was. Bring the changes into your repository as a branch: ${fetch}`]
   return [`The files are changed in your folder. The commits of the run as a branch: ${fetch}`]
+}
+
+function repositoryLines(diff: RunDiff, { run, suffix }: Pick<ResultsPlace, 'run' | 'suffix'>): string[] {
+  if (diff.branch)
+    return [
+      `Bring the commits into your clone of the repository: agentweaver fetch ${run.id} --repo DIR${suffix}`,
+    ]
+  return diff.fileCount === 0 && diff.problems.length === 0 ? ['The run changed nothing.'] : []
 }
 
 const quoted = (path: string) => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`)

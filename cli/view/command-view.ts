@@ -63,13 +63,17 @@ export function createCommandView(look: Look, { outputLines = Number.POSITIVE_IN
     },
     /** Shows the end of a call for which no `command.exited` event came. */
     ended(callId: string, facts: Facts, ms: number) {
-      return told.delete(callId) ? [] : end(callId, words(visible(`exit ${facts['exitCode'] ?? '?'}`), ms))
+      return told.delete(callId) ? [] : end(callId, words(endWords(facts), ms))
     },
   }
 }
 
+/** How a command ended. */
+const endWords = ({ timedOut, signal, exitCode }: Facts): string =>
+  timedOut === true ? 'timed out' : visible(String(signal ?? `exit ${exitCode ?? '?'}`))
+
 function exitWords(result: ExecResult): string {
-  const how = result.timedOut ? 'timed out' : visible(result.signal ?? `exit ${result.exitCode ?? '?'}`)
+  const how = endWords({ ...result })
   const why = result.message ? `: ${visible(result.message)}` : ''
   return `${how}${why}${result.outputTruncated ? ' (output cut)' : ''}`
 }

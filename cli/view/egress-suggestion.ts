@@ -53,19 +53,23 @@ function changeFor(text: string, denied: DeniedEgress, run: Run): Change {
       `the list has it, and the settings of the run leave it out. ${denied.remedy.replace(/\.$/, '')}`,
     )
   if (own.some((entry) => isAllowedBy(entry, denied)))
-    return refuse('an entry allows it already; restart the service if it does not know that entry yet')
+    return refuse(
+      `an entry of the file allows it. Restart the service if the entry is new. Otherwise: ${sentence(denied.reason)} ${denied.remedy}`,
+    )
   if (rule === 'not-listed') return own.length > 0 ? edited(own) : added(text, denied, run)
   if (rule === 'port') {
     // A second entry for the host would keep the limits of the first one apart.
     const [only] = own
     return only && own.length === 1 ? withPort(text, only, { port, kind: run.kind }) : edited(own)
   }
-  return refuse(`a change of its entry would be needed: ${denied.remedy}`)
+  return refuse(`a new entry would not allow it. ${denied.remedy}`)
 }
+
+const sentence = (text: string) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`
 
 const edited = (own: readonly Entry[]): Change =>
   refuse(
-    `the file has ${own.length === 1 ? 'an entry' : `${own.length} entries`} for this host: change it yourself`,
+    `the file has ${own.length === 1 ? 'an entry' : `${own.length} entries`} for this host. Change it by hand`,
   )
 
 const isAllowedBy = ({ ports, caller, http }: Entry, { port, rule, method }: DeniedEgress): boolean =>

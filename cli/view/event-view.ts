@@ -25,6 +25,7 @@ export function createEventView(look: Look, options: ViewOptions = {}): (envelop
   const commands = createCommandView(look, options)
   const renderers: Renderers = {
     ...runRenderers(look),
+    ...workspaceRenderers(look),
     ...settingsRenderers(look, options.suffix ?? ''),
     ...toolRenderers(look, commands),
     'command.output': commands.output,
@@ -64,7 +65,7 @@ function runRenderers(look: Look): Renderers {
       row(
         look,
         ['network', 'yellow'],
-        `${visible(`${method === undefined ? '' : `${method} `}${host}:${port} refused${count > 1 ? ` ${count} times` : ''}: ${reason}.`)}  ${paint.dim(visible(remedy))}`,
+        `${visible(`${method === undefined ? '' : `${method} `}${host}:${port} refused${count > 1 ? ` ${count} times` : ''}: ${reason}.`)} ${paint.dim(visible(remedy))}`,
       ),
     'egress.anomaly': ({ host, port, reason }) =>
       row(look, ['network', 'yellow'], visible(`${port === 0 ? host : `${host}:${port}`}: ${reason}`)),
@@ -72,11 +73,6 @@ function runRenderers(look: Look): Renderers {
       row(look, 'network', `${visible(`${by} allowed ${host}`)}  ${paint.dim(visible(reason))}`),
     'egress.credential_used': ({ credentialId, host }) =>
       row(look, 'network', `used the credential ${credentialId} for ${visible(host)}`),
-    'workspace.prepared': (data) => row(look, 'workspace', preparedWords(data, look)),
-    'workspace.held': (data) => row(look, ['held', 'yellow'], heldWords(data)),
-    'workspace.handoff': ({ path, kind }) =>
-      row(look, ['hand-off', 'yellow'], `${visible(path)}  ${paint.dim(visible(kind))}`),
-    'workspace.results': (data) => row(look, 'changes', resultWords(data)),
     'subtask.pending_capacity': (data, at) => row(look, ['waiting', 'yellow'], capacityWords(data, at)),
     'run.suspended': () =>
       row(look, ['suspended', 'yellow'], 'The sandbox is released until the run continues.'),
@@ -105,6 +101,24 @@ function runRenderers(look: Look): Renderers {
   }
 }
 
+function workspaceRenderers(look: Look): Renderers {
+  const { paint } = look
+  let cloneStep: string | undefined
+  return {
+    'workspace.prepared': (data) => row(look, 'workspace', preparedWords(data, look)),
+    'workspace.cloning': ({ step }) => {
+      if (step === cloneStep) return []
+      cloneStep = step
+      return row(look, 'clone', paint.dim(visible(step)))
+    },
+    'workspace.cloned': (data) => row(look, 'workspace', clonedWords(data, look)),
+    'workspace.held': (data) => row(look, ['held', 'yellow'], heldWords(data)),
+    'workspace.handoff': ({ path, kind }) =>
+      row(look, ['hand-off', 'yellow'], `${visible(path)}  ${paint.dim(visible(kind))}`),
+    'workspace.results': (data) => row(look, 'changes', resultWords(data)),
+  }
+}
+
 /** Describes the run's folder or copy, and what in it is read-only or missing. */
 function preparedWords(
   { mode, path, files, hasUncommittedChanges, readOnly, unreadable }: DataOf<'workspace.prepared'>,
@@ -115,6 +129,17 @@ function preparedWords(
   const own = hasUncommittedChanges ? ', with your uncommitted changes' : ''
   const missing = unreadable ? `; not readable: ${visible(unreadable.names.join(', '))}` : ''
   return `a copy of ${visible(path)}${own}  ${paint.dim(`${(files ?? 0).toLocaleString('en')} files${missing}`)}`
+}
+
+/** Describes the clone of a repository, and what it does not contain. */
+function clonedWords(
+  { url, branch, ref, commit, files, submodules }: DataOf<'workspace.cloned'>,
+  { paint }: Look,
+): string {
+  const name = branch ?? ref
+  const at = name === undefined || name === commit ? commit : `${visible(name)} at ${commit}`
+  const missing = submodules > 0 ? `; ${submodules} submodules were not cloned` : ''
+  return `a clone of ${visible(url)}, ${at}  ${paint.dim(`${files.toLocaleString('en')} ${files === 1 ? 'file' : 'files'}${missing}`)}`
 }
 
 function heldWords({ count, names, isComplete }: DataOf<'workspace.held'>): string {

@@ -23,6 +23,7 @@ import {
   wholeBody,
 } from './connection.ts'
 import { followHostEvents } from './events.ts'
+import { createRepositoryClient } from './repository.ts'
 import { createTurnClient } from './turns.ts'
 
 const json = { 'content-type': 'application/json' }
@@ -46,6 +47,7 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
       return answerOf(await request(AGENT_HOST_ROUTES.healthz, { signal }), HostHealth)
     },
     turns: createTurnClient(connection),
+    repository: createRepositoryClient(connection),
     events: (after: number, signal: AbortSignal): AsyncGenerator<HostEnvelope> =>
       followHostEvents(connection, after, signal),
 

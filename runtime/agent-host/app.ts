@@ -12,6 +12,7 @@ import { registerDecisionsRoute } from './decisions/decisions-route.ts'
 import { guardWithBearer, refuseDuplicateHost } from './guard.ts'
 import { registerErrorHandling } from './http.ts'
 import type { Outbox } from './outbox.ts'
+import { registerRepositoryRoutes } from './repository/repository-routes.ts'
 import { registerArchiveRoutes } from './routes/archive-routes.ts'
 import { registerEgressRoute } from './routes/egress-route.ts'
 import { registerEventsRoute } from './routes/events-route.ts'
@@ -80,6 +81,7 @@ export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
     registerFreezeRoute(scope, () => session().toolbox)
     registerFilesRoutes(scope, () => session().toolbox)
     registerArchiveRoutes(scope, { machine, session })
+    registerRepositoryRoutes(scope, { session, log })
     registerA2aRoutes(scope, outbox, () => {
       const { runId, turns } = session()
       return { runId, turns: requireTurns(turns) }

@@ -109,6 +109,7 @@ function composeCluster(provider: SandboxProvider, parts: ClusterParts): Compose
 }
 
 const networksOf = (rules: NetworkRules, changed: RunNetworks['changed']): RunNetworks => ({
+  destinationsOf: rules.destinationsOf,
   standingOf: rules.standingOf,
   isLoosened: ({ kind }, host) => hasHost(rules.loosenedFor(kind), host),
   changed,

@@ -110,6 +110,7 @@ export async function composeRunService(
     restrictions,
     ...(networks && { networks }),
     ...redaction.ofEvents,
+    redactResult: redaction.ofResults,
     ...(provider.name === 'local' && {
       folders: createRunFolders({
         store,

@@ -6,6 +6,11 @@ export interface Collecting<T> {
   /** Returns a result, or undefined if it needs more bytes. Bounds the bytes itself. */
   readonly read: (bytes: Buffer) => T | undefined
   readonly ms: number
+  /**
+   * Whether the bytes stay in the socket for its next reader. A client may have ended its side, and a socket that was read
+   * to its end takes no bytes back.
+   */
+  readonly leaves?: (result: T) => boolean
 }
 
 /**
@@ -14,7 +19,7 @@ export interface Collecting<T> {
  */
 export function collect<T>(
   socket: Socket,
-  { before, read, ms }: Collecting<T>,
+  { before, read, ms, leaves }: Collecting<T>,
 ): Promise<{ readonly result: T; readonly bytes: Buffer } | undefined> {
   const { promise, resolve } = Promise.withResolvers<{ result: T; bytes: Buffer } | undefined>()
   let bytes = before
@@ -26,6 +31,7 @@ export function collect<T>(
     clearTimeout(timer)
     socket.off('data', onData)
     socket.pause()
+    if (found && bytes.length > 0 && leaves?.(found.result)) socket.unshift(bytes)
     for (const event of ENDS) socket.off(event, give)
     resolve(found)
   }

@@ -99,7 +99,7 @@ const CHECKS: readonly Check[] = [
       : refuse(
           'phase',
           `the host is allowed only in the phase ${phases.join(', ')}`,
-          'Do this during the setup of the run.',
+          'A person can add the phase work to its entry in the egress file of the service, and restart the service. All runs are in the phase work.',
         ),
   ({ http }, _generation, { protocol }) =>
     protocol !== 'http' || http === 'allow'

@@ -1,5 +1,5 @@
 import { chmodSync, rmSync } from 'node:fs'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import type { EgressCaller, EgressDestination, EgressRule } from '../../contracts/egress.ts'
@@ -11,6 +11,7 @@ import type { Question } from './decide.ts'
 import { type Dialler, dial } from './dial.ts'
 import { ModelRequests } from './model/model-requests.ts'
 import { isForModel } from './model/route.ts'
+import { createProxyServer } from './proxy-server.ts'
 import { answer, PRIVATE_REMEDY, type Refusal, statusOf } from './refusals.ts'
 import { headersNamed } from './request-headers.ts'
 import { Requests } from './requests.ts'
@@ -48,16 +49,8 @@ export class Endpoint {
     const { limits } = options
     this.#options = options
     this.#requests = new Requests({ ...options, overload: () => this.#overload() })
-    this.#server = createServer({
-      highWaterMark: limits.bufferBytes,
-      maxHeaderSize: limits.headerBytes,
-      headersTimeout: limits.headerMs,
-      requestTimeout: 0,
-      keepAliveTimeout: limits.keepAliveMs,
-      connectionsCheckingInterval: 1000,
-    })
+    this.#server = createProxyServer(limits)
     this.#server.maxConnections = limits.connectionsPerRun
-    this.#server.timeout = limits.idleMs
     this.#server.on('connection', (socket) => this.#track(socket))
     this.#server.on('connect', (request: IncomingMessage, client: Socket, head: Buffer) => {
       this.#onConnect(request, client, head).catch(() => client.destroy())
@@ -85,13 +78,14 @@ export class Endpoint {
   }
 
   /** Serves a connection from its first byte. The caller was identified by a token. */
-  accept(socket: Socket, first: Buffer, proof: CallerProof): void {
+  accept(socket: Socket, proof: CallerProof): void {
     if (this.#sockets.size >= this.#options.limits.connectionsPerRun) {
       answer(socket, 429, this.#options.connections.refuse({ ...this.#tooMany(), host: 'unknown', port: 0 }))
+      // A socket that is closed with unread bytes may lose the answer.
+      socket.resume()
       return
     }
     this.#proofs.set(socket, proof)
-    socket.unshift(first)
     this.#server.emit('connection', socket)
     socket.resume()
   }
@@ -136,8 +130,10 @@ export class Endpoint {
     const protocol = destination.authority === undefined ? 'tls' : 'https'
     const connection = connections.begin({ ...asked, protocol }, client)
     client.once('close', () => connections.end(connection))
-    if (destination.authority === undefined) await this.#serveUnread(connection, destination, head)
-    else await this.#serveRead(connection, { authority: destination.authority, host: destination.host, head })
+    // At once, because the client may have ended its side.
+    if (head.length > 0) client.unshift(head)
+    if (destination.authority === undefined) await this.#serveUnread(connection, destination)
+    else await this.#serveRead(connection, { authority: destination.authority, host: destination.host })
   }
 
   /** The other process judges the connection again. This one holds no credential, and counts the bytes of the run. */
@@ -156,11 +152,7 @@ export class Endpoint {
   }
 
   /** Connects the client with its destination, and passes TLS on unread. */
-  async #serveUnread(
-    connection: OpenConnection,
-    destination: EgressDestination,
-    head: Buffer,
-  ): Promise<void> {
+  async #serveUnread(connection: OpenConnection, destination: EgressDestination): Promise<void> {
     const { limits } = this.#options
     const { client, question } = connection
     const dialled = await dial(this.#options, question, destination)
@@ -176,7 +168,7 @@ export class Endpoint {
       return
     }
     client.write(ESTABLISHED)
-    const bytes = await this.#tlsBytes(connection, head)
+    const bytes = await this.#tlsBytes(connection)
     if (!bytes) return
     dialled.socket.once('close', () => client.destroySoon())
     const fault = await splice({ client, upstream: dialled.socket, host: question.host, limits }, bytes)
@@ -186,13 +178,13 @@ export class Endpoint {
   /** Becomes the TLS server of the client. Each of its requests gets a connection, after it was judged. */
   async #serveRead(
     { client, question }: OpenConnection,
-    entry: { readonly authority: string; readonly host: string; readonly head: Buffer },
+    entry: { readonly authority: string; readonly host: string },
   ): Promise<void> {
     const { limits, contextFor, connections } = this.#options
     const context = contextFor(entry.authority, entry.host)
     if (!context) return this.#refuse(client, question, NO_CERTIFICATE)
     client.write(ESTABLISHED)
-    const bytes = await this.#tlsBytes({ client, question }, entry.head)
+    const bytes = await this.#tlsBytes({ client, question })
     if (!bytes) return
     const hello = await collectHello({ client, host: question.host, limits }, bytes)
     if (!hello?.ok) {
@@ -208,16 +200,15 @@ export class Endpoint {
   }
 
   /** The first bytes of TLS. Undefined if the client does not speak TLS: each of its requests is judged then. */
-  async #tlsBytes(connection: OpenConnection, head: Buffer): Promise<Buffer | undefined> {
+  async #tlsBytes(connection: OpenConnection): Promise<Buffer | undefined> {
     const { limits, connections } = this.#options
     const { client, question } = connection
-    const first = await firstBytes(client, head, limits.handshakeMs)
+    const first = await firstBytes(client, limits.handshakeMs)
     if (!first) client.destroy()
     if (!first || first.isTls) return first?.bytes
     // The connection was opened for TLS.
     connections.end(connection)
     const { host, port } = question
-    client.unshift(first.bytes)
     this.#requests.serve(client, { target: { host, port }, protocol: 'http' })
     return undefined
   }

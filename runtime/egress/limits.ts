@@ -22,6 +22,8 @@ export const EGRESS_LIMITS = {
   dialMs: 10_000,
   /** Without a byte in either direction. */
   idleMs: 600_000,
+  /** The same for a client that has ended its side after a request: it may be waiting, or gone. */
+  halfClosedMs: 60_000,
   /** Sent and received by one sandbox. */
   bytesPerRun: 64 * 1024 ** 3,
   /** Of each direction of a connection, while the reader is slow. */

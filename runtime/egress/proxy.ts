@@ -39,9 +39,8 @@ export interface IdentifiedCaller {
   readonly token: string
 }
 
-/** What a caller has sent to identify itself. */
+/** The request with which a caller has identified itself. Its bytes are still in the socket. */
 export interface FirstRequest {
-  readonly bytes: Buffer
   /** Whether it is a request to the model. */
   readonly isModel: boolean
 }
@@ -133,13 +132,13 @@ export class EgressProxy {
     const { modelRoute } = served.generation
     const isBrokered = first.isModel && caller.caller === 'agent-host' && modelRoute?.credential !== undefined
     if (isBrokered && !served.gate) {
-      this.#passModelOn(served, socket, { first: first.bytes, address: caller.address })
+      this.#passModelOn(served, socket, caller.address)
       return undefined
     }
     const known = served.endpoints.get(caller.caller)
     const endpoint = known ?? this.#endpoint(served, { caller: caller.caller })
     served.endpoints.set(caller.caller, endpoint)
-    endpoint.accept(socket, first.bytes, { token: caller.token, address: caller.address })
+    endpoint.accept(socket, { token: caller.token, address: caller.address })
     return undefined
   }
 
@@ -166,7 +165,7 @@ export class EgressProxy {
   #passModelOn(
     { connections, generation: { modelRoute: route } }: Served,
     socket: Socket,
-    { first, address }: { readonly first: Buffer; readonly address: string },
+    address: string,
   ): void {
     const server = route && serverOf(route)
     const { host, port } = server?.target ?? { host: { kind: 'name', name: 'the model server' }, port: 0 }
@@ -180,7 +179,7 @@ export class EgressProxy {
     const connection = connections.begin(question, socket, true)
     socket.once('close', () => connections.end(connection))
     // A socket that all sandboxes share does not identify the client.
-    const passed = { first, brokerPath, ...(shared !== undefined && { address }) }
+    const passed = { brokerPath, ...(shared !== undefined && { address }) }
     connection.upstream = passRequestToBroker(socket, passed, gone)
   }
 

@@ -1,10 +1,11 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type Admission, type AdmitOptions, type Asked, admit, deny } from './admit.ts'
 import { parseAbsoluteForm, type Target } from './authority.ts'
 import { NO_CREDENTIALS, type Passed } from './credentials/gate.ts'
 import { endWith, forward } from './forward.ts'
+import { createProxyServer } from './proxy-server.ts'
 import { answer, type Refusal, statusOf } from './refusals.ts'
 import type { Addressed } from './request-rules.ts'
 import { openWebsocket } from './websocket.ts'
@@ -21,6 +22,11 @@ type Found =
   | { readonly ok: true; readonly addressed: Addressed }
   | { readonly ok: false; readonly refusal: Refusal }
 
+interface Queue {
+  waiting: number
+  last: Promise<void>
+}
+
 /** `apt` sends ten requests before it reads the first response. */
 const MAX_PIPELINED = 16
 
@@ -29,19 +35,12 @@ export class Requests {
   readonly #options: AdmitOptions
   readonly #inner: Server
   readonly #tunnels = new WeakMap<Socket, Tunnel>()
-  readonly #queues = new WeakMap<Socket, { waiting: number; last: Promise<void> }>()
+  readonly #queues = new WeakMap<Socket, Queue>()
 
   constructor(options: AdmitOptions) {
     const { limits } = options
     this.#options = options
-    this.#inner = createServer({
-      maxHeaderSize: limits.headerBytes,
-      headersTimeout: limits.headerMs,
-      requestTimeout: 0,
-      keepAliveTimeout: limits.keepAliveMs,
-      connectionsCheckingInterval: 1000,
-    })
-    this.#inner.timeout = limits.idleMs
+    this.#inner = createProxyServer(limits)
     this.#inner.on('request', this.onRequest)
     this.#inner.on('checkContinue', this.onRequest)
     this.#inner.on('upgrade', this.onUpgrade)
@@ -65,8 +64,7 @@ export class Requests {
   /** A request inside a tunnel, or one to the proxy with the absolute form of its target. */
   readonly onRequest = (request: IncomingMessage, response: ServerResponse): void => {
     const client = request.socket
-    const queue = this.#queues.get(client) ?? { waiting: 0, last: Promise.resolve() }
-    this.#queues.set(client, queue)
+    const queue = this.#queues.get(client) ?? this.#addClient(client)
     queue.waiting += 1
     if (queue.waiting > MAX_PIPELINED) {
       client.destroy()
@@ -82,6 +80,13 @@ export class Requests {
       .finally(() => {
         queue.waiting -= 1
       })
+  }
+
+  #addClient(client: Socket): Queue {
+    const queue = { waiting: 0, last: Promise.resolve() }
+    this.#queues.set(client, queue)
+    client.once('end', () => client.setTimeout(this.#options.limits.halfClosedMs))
+    return queue
   }
 
   readonly onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {

@@ -26,12 +26,16 @@ export type SpliceFault = { readonly rule: EgressRule; readonly reason: string }
 /** A fatal TLS alert `access_denied`, which clients report by name. */
 const ACCESS_DENIED = Buffer.from([21, 3, 3, 0, 2, 2, 49])
 
-/** Collects the first byte of a client after CONNECT, and returns whether it begins a TLS connection. */
-export async function firstBytes(client: Socket, head: Buffer, ms: number) {
+/**
+ * Collects the first bytes of a client after CONNECT, and returns whether they begin a TLS connection. If not, they stay in
+ * the socket.
+ */
+export async function firstBytes(client: Socket, ms: number) {
   const first = await collect(client, {
-    before: head,
+    before: Buffer.alloc(0),
     read: (bytes) => (bytes.length > 0 ? { isTls: isTlsRecord(bytes[0] as number) } : undefined),
     ms,
+    leaves: ({ isTls }) => !isTls,
   })
   return first && { isTls: first.result.isTls, bytes: first.bytes }
 }

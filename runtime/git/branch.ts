@@ -125,7 +125,7 @@ function parseTree(text: string): Map<ByteName, TreeItem> {
   )
 }
 
-function otherBranches(heads: string, known: ReadonlySet<string>): string[] {
+export function otherBranches(heads: string, known: ReadonlySet<string>): string[] {
   const lines = heads.split('\n').filter(Boolean)
   const moved = lines.filter((line) => !known.has(line.slice(0, line.indexOf(' '))))
   return moved

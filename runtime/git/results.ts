@@ -149,7 +149,7 @@ const STATUS: Readonly<Record<string, FileStat['status']>> = {
 }
 
 /** `--raw -z`: `:mode mode id id status NUL path NUL`, with a second path for a renamed file. */
-function statsOf(raw: string, numstat: string): FileStat[] {
+export function statsOf(raw: string, numstat: string): FileStat[] {
   const numbers = numbersOf(numstat)
   const fields = raw.split('\0').values()
   const files: FileStat[] = []

@@ -33,6 +33,15 @@ export const Workspaces = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('upload'), settings: z.string().optional() }),
   z.object({ kind: z.literal('empty') }),
   z.object({ kind: z.literal('run'), runId: z.string() }),
+  z.object({
+    kind: z.literal('git'),
+    url: z.string(),
+    ref: z.string().optional(),
+    depth: z.int().optional(),
+    settings: z.string().optional(),
+    /** Set when the repository is cloned. */
+    commit: z.string().optional(),
+  }),
 ])
 export const RunAgent = z.object({ kind: z.string(), model: z.string().optional() })
 export const RunLabels = z.record(z.string(), z.string())

@@ -12,6 +12,7 @@ import type { RestrictionReads, RestrictionTransaction } from './restriction-sto
 import type { ApiKeyRow, IdempotencyKey, IdempotencyRow, TrustedFolder } from './service-rows.ts'
 
 export type RunState = z.infer<typeof columns.RunStates>
+type RunMove = { readonly from: RunState; readonly to: RunState }
 
 /** A run as the store keeps it. Optional members are absent until they have a value. */
 export interface RunRow {
@@ -115,6 +116,7 @@ export type RunChange = Partial<
   Pick<
     RunRow,
     | 'generation'
+    | 'workspace'
     | 'sandbox'
     | 'failure'
     | 'outcome'
@@ -247,11 +249,7 @@ export interface Transaction
    */
   changeRun(id: string, change: RunChange): Promise<void>
   /** Changes the state, together with other facts; `conflict` if the run is not in the state `from`. */
-  changeRunState(
-    id: string,
-    move: { readonly from: RunState; readonly to: RunState },
-    facts?: RunChange,
-  ): Promise<void>
+  changeRunState(id: string, move: RunMove, facts?: RunChange): Promise<void>
   /**
    * Appends events in order, with the next sequences of the run. `host` events carry their generation and host
    * sequence, and are skipped if that pair is already stored. The run's `hostSequence` follows the events of its
@@ -263,9 +261,7 @@ export interface Transaction
   /** Counts runs. Until the transaction ends, no other transaction can count runs. */
   countRuns(filter: RunCount): Promise<number>
 
-  /**
-   * Stores a folder's settings if the owner has none for it yet. Returns the effective settings, which may be others.
-   */
+  /** Stores a folder's settings if the owner has none for it yet. Returns those in force, which may be others. */
   trustFirst(folder: TrustedFolder): Promise<{ readonly folder: TrustedFolder; readonly isFirst: boolean }>
 
   insertTurn(turn: Omit<TurnRow, 'ordinal'>): Promise<TurnRow>

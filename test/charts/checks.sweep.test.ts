@@ -176,7 +176,7 @@ const PLANTED: readonly Planted[] = [
     'variables',
     'a variable that stands twice',
     (tree) => pod(tree).containers[1].env.push(pod(tree).containers[1].env[0]),
-    'toolbox: AGENTWEAVER_RUNNER_ROLE stands twice',
+    'toolbox: AGENTWEAVER_EGRESS_ADDRESS stands twice',
   ],
   [
     'variables',
@@ -241,9 +241,9 @@ const PLANTED: readonly Planted[] = [
     'selectors',
     'a Cilium policy whose label nothing carries',
     (tree) =>
-      (objectIn(tree, 'CiliumNetworkPolicy', 'agent-egress')['spec'].endpointSelector.matchLabels[
-        'k8s:agentweaver.io/class'
-      ] = 'agents'),
+      (objectIn(tree, 'CiliumNetworkPolicy', 'proxy-egress')['spec'].endpointSelector.matchLabels[
+        'k8s:app.kubernetes.io/component'
+      ] = 'proxies'),
     'this CiliumNetworkPolicy selects no pod',
   ],
   [
@@ -315,11 +315,11 @@ const PLANTED: readonly Planted[] = [
     'enforceablePolicies',
     'a policy that only the agent would refuse',
     (tree) =>
-      objectIn(tree, 'CiliumNetworkPolicy', 'agent-egress')['spec'].egress.push({
+      objectIn(tree, 'CiliumNetworkPolicy', 'proxy-egress')['spec'].egress.push({
         toFQDNs: [{ matchName: 'a.example' }],
         toCIDR: ['10.0.0.0/8'],
       }),
-    'CiliumNetworkPolicy agentweaver-sandboxes/agent-egress',
+    'CiliumNetworkPolicy agentweaver-egress/proxy-egress',
   ],
 ]
 

@@ -4,7 +4,7 @@ import { loadEnvironment } from '../../charts-src/environment/load-environment.t
 import type { Environment } from '../../charts-src/environment/schema.ts'
 import { parseQuantity } from '../../contracts/quantity.ts'
 import { parseCredentialsFile } from '../../runtime/api/credentials/credentials-file.ts'
-import { aTree, type EnvironmentName, environmentText, objectIn, PROXY_SIZE } from './fixture.ts'
+import { aTree, type EnvironmentName, environmentText, objectIn, PROXY_SIZE, setEgress } from './fixture.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: objects as they are rendered
 type Fields = any
@@ -251,7 +251,7 @@ describe('the egress proxy', () => {
 
   it.each(['fqdn', 'closed'])('has no object in mode %s, and its namespace has no room for a pod', (mode) => {
     const value = JSON.parse(environmentText('dev'))
-    value.egress = { mode }
+    setEgress(value, { mode })
     const loaded = loadEnvironment('dev', JSON.stringify(value))
     if (!loaded.ok) throw new Error(loaded.mistakes.join('\n'))
     const tree = aTree(loaded.environment)

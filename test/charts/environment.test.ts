@@ -56,12 +56,12 @@ describe('an environment file', () => {
     ],
     [
       'a proxy without sizes',
-      (value) => (value['egress'] = { mode: 'proxy', proxyAddress: '10.0.0.20' }),
+      (value) => delete value['sizes'].egressProxy,
       'sizes.egressProxy: is missing, and the mode is proxy',
     ],
     [
       'sizes of a proxy that is not used',
-      (value) => (value['sizes'].egressProxy = PROXY_SIZE),
+      (value) => (value['egress'] = { mode: 'fqdn' }),
       'sizes.egressProxy: is there, but the mode is fqdn',
     ],
     [

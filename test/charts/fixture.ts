@@ -23,6 +23,13 @@ export const PROXY_SIZE = {
   container: { cpuMillis: 100, maxCpuMillis: 1000, memoryMib: 256, ephemeralMib: 64 },
 }
 
+/** Changes the egress mode of an environment file, and the sizes that the mode needs. */
+export function setEgress(value: Loose, egress: object): void {
+  value['egress'] = egress
+  if ('proxyAddress' in egress) value['sizes'].egressProxy = PROXY_SIZE
+  else delete value['sizes'].egressProxy
+}
+
 /** Loads a committed environment in the same way as synth. */
 export function anEnvironment(name: EnvironmentName): Environment {
   const loaded = loadEnvironment(name, environmentText(name))

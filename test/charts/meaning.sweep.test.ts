@@ -13,7 +13,7 @@ import {
   type EnvironmentName,
   environmentText,
   objectIn,
-  PROXY_SIZE,
+  setEgress,
 } from './fixture.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: a pod as it is rendered
@@ -105,7 +105,7 @@ describe('the sandboxes of Azure', () => {
 
 describe('an option of the environment', () => {
   it('closed disables name resolution: no resolver is reachable', () => {
-    const tree = aTree(changed((value) => (value['egress'].mode = 'closed')))
+    const tree = aTree(changed((value) => setEgress(value, { mode: 'closed' })))
 
     expect(objectIn(tree, 'SandboxTemplate')['spec'].podTemplate.spec).toMatchObject({
       dnsPolicy: 'None',
@@ -159,8 +159,15 @@ describe('an option of the environment', () => {
 
   it.each([
     ['none', []],
-    ['azure', ['azmonitoring.coreos.com/v1 PodMonitor']],
-    ['operator', ['monitoring.coreos.com/v1 PodMonitor', 'monitoring.coreos.com/v1 PrometheusRule']],
+    ['azure', ['azmonitoring.coreos.com/v1 PodMonitor', 'azmonitoring.coreos.com/v1 PodMonitor']],
+    [
+      'operator',
+      [
+        'monitoring.coreos.com/v1 PodMonitor',
+        'monitoring.coreos.com/v1 PodMonitor',
+        'monitoring.coreos.com/v1 PrometheusRule',
+      ],
+    ],
   ])('collected by %s has no object without a reader', (collector, expected) => {
     const tree = aTree(changed((value) => (value['infra'].monitoring.collector = collector)))
 
@@ -275,8 +282,7 @@ describe('the way out of a sandbox', () => {
   const none = { HTTPS_PROXY: undefined, NO_PROXY: undefined }
   const withProxy = (proxyAddress: string, serviceCidrs = ['10.0.0.0/16']) =>
     changed((value) => {
-      value.egress = { mode: 'proxy', proxyAddress }
-      value.sizes.egressProxy = PROXY_SIZE
+      setEgress(value, { mode: 'proxy', proxyAddress })
       value.infra.network.serviceCidrs = serviceCidrs
     })
 
@@ -309,9 +315,7 @@ describe('the way out of a sandbox', () => {
   })
 
   it.each(['fqdn', 'closed'])('is configured in no container in mode %s', (mode) => {
-    const environment = changed((value) => {
-      value.egress = { mode }
-    })
+    const environment = changed((value) => setEgress(value, { mode }))
 
     expect(reach(envOf(environment, 'agent', 'agent-host'))).toEqual(none)
     expect(envOf(environment, 'agent', 'toolbox')).not.toHaveProperty('AGENTWEAVER_EGRESS_ADDRESS')

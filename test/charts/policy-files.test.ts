@@ -5,7 +5,7 @@ import { allowlist } from '../../policies/agent/egress/allowlist.ts'
 import { loadEgressPolicy, readEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
 import { parseRepositorySettings } from '../../policies/agent/settings.ts'
-import { aTree, environmentText, mistakesWith, objectIn, PROXY_SIZE } from './fixture.ts'
+import { aTree, environmentText, mistakesWith, objectIn, setEgress } from './fixture.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: objects as they are rendered
 type Fields = any
@@ -19,10 +19,8 @@ function changed(change: (value: Fields) => void): Environment {
 }
 const inMode = (egress: object, ceiling: object = {}): Environment =>
   changed((value) => {
-    value.egress = egress
+    setEgress(value, egress)
     value.ceiling = ceiling
-    if ('proxyAddress' in egress) value.sizes.egressProxy = PROXY_SIZE
-    else delete value.sizes.egressProxy
   })
 const PROXY = { mode: 'proxy', proxyAddress: '10.0.0.20' }
 const filesOf = (environment: Environment): Readonly<Record<string, string>> =>

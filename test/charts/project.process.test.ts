@@ -121,7 +121,7 @@ describe('the trees of a project', () => {
   it('are all left alone when one environment has a mistake', () => {
     const before = readdirSync(at('gitops/dev'), { recursive: true })
     writeFileSync(at('environments/prod.json'), environmentText('prod').replace('"kata"', '"docker"'))
-    writeFileSync(at('environments/dev.json'), environmentText('dev').replace('"fqdn"', '"open"'))
+    writeFileSync(at('environments/dev.json'), environmentText('dev').replace('"proxy"', '"open"'))
 
     const rendering = renderProject(project, ['dev', 'prod', 'absent'])
 
@@ -138,7 +138,7 @@ describe('the trees of a project', () => {
 
   it('are unchanged if the egress policy has a wildcard for a shared domain, which is reported with the other mistakes', () => {
     const egress = readEgressPolicyText().replace('host: api.github.com', 'host: "*.vault.azure.net"')
-    writeFileSync(at('environments/dev.json'), environmentText('dev').replace('"fqdn"', '"open"'))
+    writeFileSync(at('environments/dev.json'), environmentText('dev').replace('"proxy"', '"open"'))
 
     const rendering = renderProject({ ...project, egress }, ['dev'])
 

@@ -60,6 +60,7 @@ describe('bad input exits with 2 and an explanation', () => {
     [['run', 'x', '-w', '/does/not/exist'], 'not a folder'],
     [['run', 'x', '-w', '/etc/passwd'], 'not a folder'],
     [['run', 'x', '--empty-workspace', '-w', '/tmp'], 'only one'],
+    [['run', 'x', '--empty-workspace', '--ref', 'main'], 'give it with --git URL'],
     [['run', 'x', '--empty-workspace', '--agent', 'oracle'], 'scripted, copilot, openai'],
     [['run', 'x', '--empty-workspace', '--agent', 'scripted'], '--plan FILE'],
     [['run', 'x', '--empty-workspace', '--plan', '/nowhere.json'], 'cannot be read'],

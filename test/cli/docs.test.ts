@@ -15,6 +15,10 @@ const PAGES = [
   'AGENTS.md',
   'docs/README.md',
   'docs/getting-started.md',
+  'docs/runs.md',
+  'docs/egress.md',
+  'docs/placeholders.md',
+  'docs/restrictions.md',
   'docs/audit.md',
   'docs/capacity.md',
   'docs/infra.md',
@@ -55,7 +59,7 @@ describe.each(PAGES)('%s', (page) => {
   })
 
   test('shows only commands and options that the command line has', async () => {
-    const lines = [...(await read(page)).matchAll(/(?:npx |`)agentweaver ([a-z][^`\n]*)/g)].map(
+    const lines = [...(await read(page)).matchAll(/(?:npx |`|^)agentweaver ([a-z][^`\n]*)/gm)].map(
       ([, line]) => line ?? '',
     )
     const wrong = lines.filter((line) => {

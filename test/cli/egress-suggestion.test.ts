@@ -91,6 +91,15 @@ describe('a suggestion for the egress file', () => {
     expect(notSuggested).toMatchObject([{ denied: one, why: expect.stringMatching(/\w{3}/) }])
   })
 
+  it('says that the settings of a run left a listed host out', () => {
+    const reason = 'the settings of this run leave this host out'
+    const { notSuggested } = suggest([
+      denied({ host: 'packages.example.com', reason, remedy: 'Ask for it.' }),
+    ])
+
+    expect(notSuggested[0]?.why).toContain('The settings of this run leave this host out. Ask for it.')
+  })
+
   it('is a file that the service reads', () => {
     const { diff } = suggest([denied({}), denied({ host: 'b.example.org' })])
     const added = diff

@@ -61,6 +61,20 @@ describe('the event view shows', () => {
     expect(shown([{ type: 'turn.ended', data: { turnId: 't', state: 'completed' } }])).toBe('')
   })
 
+  test.each([
+    [{ exitCode: null, signal: 'SIGTERM', timedOut: true }, 'timed out'],
+    [{ exitCode: null, signal: 'SIGKILL', timedOut: false }, 'SIGKILL'],
+    [{ exitCode: 3, signal: null, timedOut: false }, 'exit 3'],
+  ])('how a command ended that has printed nothing: %o', (facts, how) => {
+    const outcome = { ok: true as const, content: '', facts }
+    const event: RunEvent = {
+      type: 'tool.result',
+      data: { callId: 'c', tool: 'run_command', outcome, durationMs: 12 },
+    }
+
+    expect(shown([event])).toContain(`${how}  12 ms`)
+  })
+
   test('a command, its output in lines independent of the chunks, and its exit status', () => {
     const text = shown([
       aCall('run_command', { command: 'npm test' }),

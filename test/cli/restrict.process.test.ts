@@ -1,6 +1,10 @@
+import { once } from 'node:events'
 import { describe, expect, test } from 'vitest'
-import { FAKE_KEY, type FakeService, RUN_ID, startFakeService } from './fake-service.ts'
-import { runCli } from './run-cli.ts'
+import type { Run } from '../../contracts/api.ts'
+import { until } from '../helpers/until.ts'
+import { done, queued } from './events.ts'
+import { aRun, FAKE_KEY, type FakeService, RUN_ID, startFakeService } from './fake-service.ts'
+import { runCli, startCli } from './run-cli.ts'
 
 const loginTo = ({ url }: FakeService) => ({ AGENTWEAVER_URL: url, AGENTWEAVER_API_KEY: FAKE_KEY })
 const SILENT_URL = 'http://127.0.0.1:1'
@@ -32,6 +36,32 @@ describe('"agentweaver restrict"', () => {
       path: '/api/restrictions',
       body: { scope: { kind: 'all' }, level: 'frozen', reason: 'incident 42' },
     })
+  })
+
+  test('is named as the reason why a new run waits', async () => {
+    await using service = await startFakeService()
+    service.answer = ({ method, path }) =>
+      method === 'GET' && path === `/api/runs/${RUN_ID}`
+        ? {
+            body: aRun({
+              state: 'queued',
+              queue: { position: 1 },
+              restrictions: [SET] as Run['restrictions'],
+            }),
+          }
+        : undefined
+    service.publish(queued)
+    const child = startCli(['run', 'fix it', '--empty-workspace', '--agent', 'openai'], {
+      env: loginTo(service),
+    })
+    let stderr = ''
+    child.stderr.setEncoding('utf8').on('data', (text) => (stderr += text))
+
+    await until('the reason is printed', () => stderr.includes('waits until the restriction is lifted'))
+    service.publish(done('succeeded'))
+    await once(child, 'exit')
+
+    expect(stderr).toContain('(frozen by root for all runs: incident 42)')
   })
 
   test('lists the restrictions in force', async () => {

@@ -15,7 +15,7 @@ const COMMITTED = readdirSync(join(import.meta.dirname, '..', '..', 'gitops'), {
   .filter((entry) => entry.isDirectory())
   .map(({ name }) => readCommittedTree(name))
 const LOCAL = readCommittedTree('local')
-const TREES = [...COMMITTED, inMode(LOCAL, 'closed'), inMode(LOCAL, 'proxy')]
+const TREES = [...COMMITTED, inMode(LOCAL, 'closed'), inMode(LOCAL, 'fqdn')]
 /** Actors that no sandbox may reach under any policy. */
 const NEVER: readonly EndpointId[] = [
   'agent',

@@ -40,3 +40,18 @@ it('has no result when the stream ends first', async () => {
     await collect(stream as unknown as Socket, { before: NOTHING, read: () => undefined, ms: HOUR_MS }),
   ).toBeUndefined()
 })
+
+it('leaves the bytes for the next reader, also if the peer has ended its side', async () => {
+  const stream = new PassThrough()
+  stream.end('all of it')
+
+  const found = await collect(stream as unknown as Socket, {
+    ...{ before: NOTHING, read: (bytes) => (bytes.length > 0 ? true : undefined), ms: HOUR_MS },
+    leaves: () => true,
+  })
+  // The end of the stream is handled before anything reads on.
+  await new Promise((resolve) => setImmediate(resolve))
+
+  expect(found?.bytes.toString()).toBe('all of it')
+  expect((await stream.resume().toArray()).join('')).toBe('all of it')
+})

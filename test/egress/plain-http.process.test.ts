@@ -112,6 +112,7 @@ describe('HTTP without TLS', () => {
     const { socketPath } = await proxyRig({
       ports: [port],
       entry: { ...allowed, methods: ['GET'], addresses: ['127.0.0.0/8'] },
+      limits: { halfClosedMs: 100 },
       resolve: () => {
         looking.resolve()
         return found.promise

@@ -52,8 +52,9 @@ describe('the diagram of permitted connections', () => {
 
     expect(text).toContain('api -->|"TCP 8088"| agent')
     expect(text).toContain('api -->|"TCP 8088"| command')
-    expect(text).toContain('agent --> listed_names')
-    expect(text).not.toContain('command --> listed_names')
+    expect(text).toContain('agent -->|"TCP 3128"| proxy')
+    expect(text).toContain('command -->|"TCP 3128"| proxy')
+    expect(text).not.toContain('agent --> listed_names')
   })
 
   it('escapes characters that end a label or start markup', () => {

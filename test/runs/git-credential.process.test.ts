@@ -1,46 +1,15 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
-import { GitServer } from '../fakes/git-server.ts'
-import { createTestAuthority } from '../fakes/test-authority.ts'
-import { alice, aRun, dataOf, follow, shell, startService } from './service-rig.ts'
-
-const HOST = 'git.agentweaver-test.com'
-/** The canary: nothing that a sandbox can read may contain it, in any encoding. */
-const TOKEN = 'ghp_canaryOfTheTestCanaryOfTheTest000001'
+import { expect, it } from 'vitest'
+import { gitService, HOST, TOKEN } from './git-rig.ts'
+import { alice, aRun, dataOf, follow, shell } from './service-rig.ts'
 
 /** A service whose runs may use one repository of a git server, with a token that only the service can read. */
 async function aPlace() {
-  const folder = mkdtempSync(join(tmpdir(), 'aw-git-credential-'))
-  const authority = createTestAuthority()
-  mkdirSync(join(folder, 'repositories'))
-  const server = new GitServer(join(folder, 'repositories'), { authority, host: HOST, token: TOKEN })
-  await server.open('team/app', 'team/other')
-  const entry = `{ preset: git, host: ${HOST}, ports: [${server.port}], mode: full, repositories: [team/app], credential: git, addresses: [127.0.0.1], why: the repository of the test }`
-  const files = {
-    'egress.yaml': `apiVersion: agentweaver.io/v1\nkind: EgressPolicy\nname: test\nclasses:\n  agent: [${entry}]\n  command: []\n`,
-    'credentials.yaml': `apiVersion: agentweaver.io/v1\nkind: Credentials\ncredentials: [{ id: git, file: token, variable: GIT_TOKEN }]\n`,
-    'ceiling.yml': 'network_enabled: true\n',
-    'roots.pem': authority.certificate,
-  }
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
-  writeFileSync(join(folder, 'token'), `${TOKEN}\n`, { mode: 0o600 })
-  const started = await startService({
-    AGENTWEAVER_EGRESS_FILE: join(folder, 'egress.yaml'),
-    AGENTWEAVER_EGRESS_ROOTS_FILE: join(folder, 'roots.pem'),
-    AGENTWEAVER_CREDENTIALS_FILE: join(folder, 'credentials.yaml'),
-    AGENTWEAVER_CEILING_FILE: join(folder, 'ceiling.yml'),
-    AGENTWEAVER_LOCAL_WARM: '0',
-  })
-  onTestFinished(async () => {
-    await started.close()
-    server.close()
-    rmSync(folder, { recursive: true, force: true })
-  })
+  const started = await gitService()
   const run = async (commands: readonly string[]) => {
     const path = started.aWorkspace()
-    const steps = commands.map((command) => shell(command.replaceAll('URL', server.url)))
+    const steps = commands.map((command) => shell(command.replaceAll('URL', started.server.url)))
     const { id } = await started.service.startRun(alice, {
       ...aRun(path, steps),
       policy: { network_enabled: true },
@@ -48,7 +17,7 @@ async function aPlace() {
     const events = await follow(started.service, id)
     return { id, events, results: dataOf(events, 'tool.result').map((data) => JSON.stringify(data)) }
   }
-  return { ...started, server, run }
+  return { ...started, run }
 }
 
 const COMMIT = 'git -c user.name=a -c user.email=none commit -q --allow-empty -m work'

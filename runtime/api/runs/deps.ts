@@ -87,6 +87,8 @@ export type RunDeps = {
   readonly openRedactor: (settings: SandboxSettings) => RunRedactor
   /** Redacts the message of a failure, because a sandbox or a model's server may have written it. */
   readonly redactText: (text: string) => string
+  /** Hides secrets in the results of a run. */
+  readonly redactResult: (text: string, settings: SandboxSettings) => string
   readonly clock: () => Date
   readonly log: Log
   /** A command started this service for one run: it drives only runs that it started, and they end with it. */

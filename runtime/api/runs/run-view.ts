@@ -58,9 +58,15 @@ export function toRun(row: RunRow): Run {
   return {
     ...run,
     budgets: budgetUses(row),
-    workspace: workspace.kind === 'upload' ? { kind: 'upload' } : workspace,
+    workspace: withoutSettings(workspace),
     ...(source && { source: toSource(source) }),
   }
+}
+
+function withoutSettings(workspace: RunRow['workspace']): Run['workspace'] {
+  if (!('settings' in workspace)) return workspace
+  const { settings: _settings, ...shown } = workspace
+  return shown
 }
 
 const toSource = ({ runId, checkpointAt, copied }: RunOrigin): RunSource => ({

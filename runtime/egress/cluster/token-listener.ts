@@ -106,7 +106,12 @@ export class TokenListener {
       const head = headOf(bytes)
       return head !== undefined || bytes.length > limits.headerBytes ? { head } : undefined
     }
-    const first = await collect(socket, { before: Buffer.alloc(0), read, ms: limits.headerMs })
+    const first = await collect(socket, {
+      before: Buffer.alloc(0),
+      read,
+      ms: limits.headerMs,
+      leaves: () => true,
+    })
     if (!first) {
       socket.destroy()
       return
@@ -130,7 +135,7 @@ export class TokenListener {
     const identified = { runId, generation, caller, podUid: pod.uid, address: client, token }
     await proxy.untilListed(identified, limits.listedMs)
     if (socket.destroyed) return undefined
-    const refused = proxy.accept(identified, socket, { bytes: first.bytes, isModel })
+    const refused = proxy.accept(identified, socket, { isModel })
     if (refused !== undefined) this.#refuse(socket, 403, { why: 'not-listed', sentence: refused })
     return undefined
   }

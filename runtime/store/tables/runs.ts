@@ -215,6 +215,8 @@ async function raiseHostSequence(db: Scope['db'], id: string, change: RunChange)
 const waitingColumn = (waiting: RunChange['waiting']) =>
   waiting === null ? null : (toOptionalJson(waiting) ?? undefined)
 
+const workspaceColumn = (workspace: RunChange['workspace']) => toOptionalJson(workspace) ?? undefined
+
 /** The flag is never cleared. */
 const secretColumn = (touched: RunChange['touched']) => (touched?.secret ? 1 : undefined)
 
@@ -223,6 +225,7 @@ const allowedHostsColumn = (hosts: RunChange['allowedHosts']) => toOptionalJson(
 const columnsOf = (change: RunChange) =>
   changed({
     generation: change.generation,
+    workspace_json: workspaceColumn(change.workspace),
     sandbox_json: toOptionalJson(change.sandbox) ?? undefined,
     failure_json: toOptionalJson(change.failure) ?? undefined,
     outcome_json: toOptionalJson(change.outcome) ?? undefined,

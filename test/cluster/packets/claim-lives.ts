@@ -4,13 +4,14 @@ import { pathOf } from '../../../devcluster/client/kube-object.ts'
 import { waitUntil } from '../../../devcluster/host/wait-until.ts'
 import { LABEL } from '../helpers/sandbox-objects.ts'
 import { createClaimLife } from './claim-life.ts'
-import { readCommittedTree } from './committed-tree.ts'
+import { inMode, readCommittedTree } from './committed-tree.ts'
 import { type Runtime, startPodProber, waitForPodAddress } from './probe-pod.ts'
 import { hasArrived } from './questions.ts'
 import type { Stage, StagePlan } from './stage.ts'
 import { hasDoneWhatIsMeant, roundsBetween, startWatch, type Watch, type WatchedCell } from './watch.ts'
 
-const TREE = readCommittedTree('local')
+/** The only mode in which a sandbox itself reaches names. */
+const TREE = inMode(readCommittedTree('local'), 'fqdn')
 const OPEN_NAMESPACE = 'packets-claim-open'
 const STRANGER = { namespace: 'packets-claim-stranger', name: 'stranger' }
 export const ADDRESSES = {

@@ -40,7 +40,7 @@ export function readCommittedTree(name: string): CommittedTree {
   }
 }
 
-/** The policies that a tree would have in a mode that no environment uses yet. */
+/** The policies that a tree would have in a mode that no committed environment uses. */
 export function inMode(tree: CommittedTree, mode: Environment['egress']['mode']): CommittedTree {
   const environment: Environment = { ...tree.environment, egress: { mode } }
   const policies = chartObjects((chart) => addNetwork(chart, environment, readEgressPolicy())).filter(

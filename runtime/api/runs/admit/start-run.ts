@@ -12,6 +12,7 @@ import { timeOrderedId } from '../ids.ts'
 import { firstState } from '../machine/next.ts'
 import { toRun, WAITING_FOR_PLACE } from '../run-view.ts'
 import type { Caller } from '../service.ts'
+import { admitGitSource, requireReachable } from './git-source.ts'
 import { modelUrlOf } from './model-url.ts'
 import {
   beginning,
@@ -137,6 +138,7 @@ async function admitSource(
   source: WorkspaceSource,
   kind: Run['kind'],
 ): Promise<WorkspaceSource> {
+  if (source.kind === 'git') return admitGitSource(source)
   if (source.kind !== 'path') return source
   const path = await admitWorkspace(source.path, workspaces)
   // Whether the run works on the folder itself or on a copy of it.
@@ -149,7 +151,7 @@ async function settingsSourceOf(workspace: WorkspaceSource): Promise<SettingsSou
     const { path } = workspace
     return { kind: 'folder', path, content: await readSettingsFile(path) }
   }
-  const text = workspace.kind === 'upload' ? workspace.settings : undefined
+  const text = 'settings' in workspace ? workspace.settings : undefined
   return { kind: 'sent', patch: text === undefined ? {} : parseSettings(text, 'workspace.settings') }
 }
 
@@ -210,6 +212,8 @@ async function insert({ run: deps, audit }: StartDeps, insertion: Insertion): Pr
     const at = deps.clock().toISOString()
     const { patch, notices } = await settleSettings(tx, settingsSource, { owner: run.owner, at })
     const settings = settledSettings(wanted, settingsOfRun(policy, patch, requestedSettings(wanted.request)))
+    if (run.workspace.kind === 'git')
+      requireReachable(deps, { source: run.workspace, kind: run.kind, settings })
     const policyVersion = deps.governance.version(settings)
     const source = from && originOf(from, origin.parts)
     const inherited = present({ source, touched: from?.touched })

@@ -286,13 +286,12 @@ export class ActiveRun {
     const decided = (current.ending as Ending | undefined) ?? this.#ending ?? WITHOUT_REASON
     if (await this.#goOnElsewhere(decided, { current, serving })) return
     const ending = this.#isForged ? decided : await endingAfterLoss(this.#deps, current, decided)
-    if (serving) await this.#departure.release(serving, { ending, ...present({ turn: this.#turns.working }) })
-    else await this.#departure.discard(current)
-    const events = await this.#deps.folders?.conclude(this.run)
+    const turn = present({ turn: this.#turns.working })
+    const events = await this.#departure.conclude(current, serving, { ending, ...turn })
     await finishRun(this.#deps, this.#parts, {
       runId: this.run.id,
       ending,
-      ...present({ events }),
+      events,
       ...(serving && { released: ending.state === 'failed' ? ending.code : ending.state }),
       onlyIf: (row) => this.#isDriven(row),
     })

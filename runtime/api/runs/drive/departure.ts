@@ -1,3 +1,4 @@
+import type { RunEvent } from '../../../../contracts/events.ts'
 import { bestEffort } from '../../../kit/best-effort.ts'
 import { withTimeout } from '../../../kit/deadline.ts'
 import type { Log } from '../../../kit/log.ts'
@@ -8,6 +9,7 @@ import type { Relay } from '../ingest/relay.ts'
 import { discardClaim } from '../launch/attach.ts'
 import type { LaunchedSandbox } from '../launch/launched-sandbox.ts'
 import { transition } from '../machine/transition.ts'
+import { storeRepositoryResults } from '../results/repository-results.ts'
 import { checkpoint } from './checkpoint.ts'
 import { type Ending, stalled } from './finish.ts'
 import { stopTurn } from './stop-turn.ts'
@@ -68,12 +70,26 @@ export class Departure {
     await this.#deps.store.transaction((tx) => tx.changeClaim(serving.claim, { state: 'released' }))
   }
 
-  /** Stops the turn, saves the run and releases its sandbox. What fails is logged. */
-  async release(serving: Serving, release: Release): Promise<void> {
-    await this.#release(serving, release).catch((error) => this.#log.error('the release failed', { error }))
+  /** Parts from the sandbox at the end of the run, if it has one. Returns the events of the run's results. */
+  async conclude(current: RunRow, serving: Serving | undefined, release: Release): Promise<RunEvent[]> {
+    const results = serving ? await this.release(serving, release) : await this.discard(current)
+    const ofFolder = await this.#deps.folders?.conclude(this.#run)
+    return [...(results ?? []), ...(ofFolder ?? [])]
   }
 
-  async #release(serving: Serving, { ending, turn }: Release): Promise<void> {
+  /**
+   * Stops the turn, saves the run and releases its sandbox. What fails is logged. Returns the events of the results that only
+   * the sandbox could make.
+   */
+  async release(serving: Serving, release: Release): Promise<RunEvent[]> {
+    const events: RunEvent[] = []
+    await this.#release(serving, release, events).catch((error) =>
+      this.#log.error('the release failed', { error }),
+    )
+    return events
+  }
+
+  async #release(serving: Serving, { ending, turn }: Release, events: RunEvent[]): Promise<void> {
     const { store } = this.#deps
     const begun = { event: { kind: 'release_begun' }, facts: { ending } } as const
     await whileHeld(store, this.#run, (tx, current) => transition(tx, current, begun))
@@ -82,6 +98,7 @@ export class Departure {
       await stopTurn({ client: serving.client, turnId: turn.id, ended: turn.ended }, this.#log)
     // After a turn that ended by itself the checkpoint is there already.
     if (isAlive && (turn || this.#run.kind === 'command')) await this.save(serving)
+    if (isAlive) events.push(...(await this.#storeResults(serving)))
     this.relayStop.abort()
     try {
       await serving.sandbox.release(ending.state)
@@ -90,6 +107,12 @@ export class Departure {
       await this.relaying
     }
     await store.transaction((tx) => tx.changeClaim(serving.claim, { state: 'released' }))
+  }
+
+  /** The row has the base commit, which is not known when the driver begins. */
+  async #storeResults({ client }: Serving): Promise<RunEvent[]> {
+    const current = await this.#deps.store.readRun(this.#run.id)
+    return current ? storeRepositoryResults(this.#deps, current, client) : []
   }
 
   /** The turn may have ended while its driver was being stopped. No checkpoint has followed it then. */

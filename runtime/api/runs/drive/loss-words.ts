@@ -27,5 +27,6 @@ function filesWords({ id, workspace, checkpointAt, sandbox }: Lost): string {
   if (checkpointAt !== undefined)
     return `GET /api/runs/${id}/workspace gives the files as they were then; later changes are lost.`
   if (workspace.kind === 'run') return `Its changes to the files of ${workspace.runId} are lost.`
+  if (workspace.kind === 'git') return 'Its changes to the repository are lost.'
   return workspace.kind === 'upload' ? 'Its changes to the uploaded files are lost.' : 'Its files are lost.'
 }

@@ -13,6 +13,7 @@ import type { RunDeps } from '../deps.ts'
 import { patiently } from '../drive/patient-store.ts'
 import { whileHeld } from '../held-run.ts'
 import type { RunFolder } from '../results/run-folders.ts'
+import { cloneRepository, isGitRun } from './clone-repository.ts'
 import { clientFor, draftConfigurations } from './configuration.ts'
 import type { LaunchedSandbox } from './launched-sandbox.ts'
 import { prefaceOf, readUnsaved, type Unsaved } from './preface.ts'
@@ -120,8 +121,7 @@ async function prepareSandbox(
       await configuring
       const [selected] = await Promise.all([
         describing,
-        putWorkspace(deps, run, { client, signal: alive }),
-        sandbox.openNetwork?.(client),
+        fillWorkspace(deps, run, { client, sandbox, signal: alive }),
       ])
       // A connection takes its next request one turn after its answer; before that, two more would be opened.
       await nextTurn()
@@ -227,16 +227,31 @@ async function recordBound(
 const warningsFor = (run: RunRow, { warnings }: BoundSandbox) =>
   warnings.filter(({ category }) => category !== 'network-unrestricted' || run.settings.network_enabled)
 
+type Filling = {
+  readonly client: AgentHostClient
+  readonly sandbox: BoundSandbox
+  readonly signal: AbortSignal
+}
+
+/** Opens the network and puts the files in. A repository is cloned over the network. */
+async function fillWorkspace(deps: RunDeps, run: RunRow, filling: Filling): Promise<void> {
+  const { sandbox, client } = filling
+  const [isFilled] = await Promise.all([putWorkspace(deps, run, filling), sandbox.openNetwork?.(client)])
+  if (isFilled) return
+  if (isGitRun(run)) return cloneRepository(deps, run, filling)
+  throw new SandboxError('workspace_invalid', 'the workspace of the run is not in the store')
+}
+
+/** Puts in the files that the store has. False if the files are still missing. */
 async function putWorkspace(
   { store }: RunDeps,
   run: RunRow,
   to: { client: AgentHostClient; signal: AbortSignal },
-) {
-  if (run.workspace.kind === 'path') return
+): Promise<boolean> {
+  if (run.workspace.kind === 'path') return true
   const signal = withTimeout(WORKSPACE_TIMEOUT_MS, to.signal)
   const room = MANIFEST_ROOMS.restoring
   const archive = await openWorkspaceArchive(store, run, { room, signal, waitMs: WORKSPACE_TIMEOUT_MS })
-  if (archive) return to.client.putWorkspace(archive, signal)
-  if (run.workspace.kind !== 'empty')
-    throw new SandboxError('workspace_invalid', 'the workspace of the run is not in the store')
+  if (archive) await to.client.putWorkspace(archive, signal)
+  return archive !== undefined || run.workspace.kind === 'empty'
 }

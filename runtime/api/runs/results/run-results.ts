@@ -150,10 +150,10 @@ export async function readDiff(store: Store, run: RunRow): Promise<RunDiff> {
 }
 
 async function whyNone(store: Store, run: RunRow, name: string): Promise<SandboxError> {
-  if (run.workspace.kind !== 'path')
+  if (run.workspace.kind !== 'path' && run.workspace.kind !== 'git')
     return new SandboxError(
       'not_found',
-      `run ${run.id} has no diff: it does not work on a folder of this machine. Its workspace can be downloaded`,
+      `run ${run.id} has no diff: it works neither on a folder of this machine nor on a repository. Its workspace can be downloaded`,
     )
   if (run.endedAt === undefined)
     return new SandboxError(
@@ -161,7 +161,13 @@ async function whyNone(store: Store, run: RunRow, name: string): Promise<Sandbox
       `the diff of run ${run.id} is made when it ends; it is ${run.state}`,
     )
   const diff = name === 'diff' ? undefined : await readDiff(store, run).catch(() => undefined)
-  const why =
-    diff?.problems[0] ?? (name === 'bundle' ? 'it changed nothing that git tracks' : 'it was never launched')
+  const why = diff?.problems[0] ?? (name === 'bundle' ? 'it changed nothing that git tracks' : whyNoDiff(run))
   return new SandboxError('not_found', `run ${run.id} has no ${name}: ${why}`)
+}
+
+const whyNoDiff = ({ workspace }: RunRow): string => {
+  if (workspace.kind !== 'git') return 'it was never launched'
+  return workspace.commit === undefined
+    ? 'its repository was not cloned'
+    : 'it ended without a sandbox that could make it. Its workspace can be downloaded'
 }

@@ -1,0 +1,55 @@
+import {
+  CHANGES_LIMITS,
+  type ChangesRequest,
+  CloneLine,
+  type CloneRequest,
+} from '../../contracts/git-source.ts'
+import { AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
+import { SandboxError } from '../kit/errors.ts'
+import { type AgentHostConnection, bodyOf, malformed } from './connection.ts'
+
+const MAX_LINE_BYTES = 65_536
+const MAX_BYTES = 16_777_216
+/** The parts beside the patch and the bundle: the lists of changed files. */
+const MAX_LIST_BYTES = 33_554_432
+
+/** The repository in the workspace of a sandbox. */
+export function createRepositoryClient({ expectOk }: Pick<AgentHostConnection, 'expectOk'>) {
+  const post = (path: string, body: object, signal: AbortSignal) => {
+    const headers = { 'content-type': 'application/json' }
+    return expectOk(path, { method: 'POST', headers, body: JSON.stringify(body), signal })
+  }
+  return {
+    /** Clones a repository into the workspace. The last line is `cloned` or `failed`; without it, the sandbox is lost. */
+    async *clone(body: CloneRequest, signal: AbortSignal): AsyncGenerator<CloneLine> {
+      const response = await post(AGENT_HOST_ROUTES.clone, body, signal)
+      for await (const line of linesOf(bodyOf(response, MAX_BYTES))) yield parseLine(line)
+    },
+    /** What a run changed since a commit, as its sandbox reports it. */
+    async getChanges(body: ChangesRequest, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+      const { maxBundleBytes, maxPatchBytes } = CHANGES_LIMITS
+      const response = await post(AGENT_HOST_ROUTES.changes, body, signal)
+      return bodyOf(response, maxBundleBytes + maxPatchBytes + MAX_LIST_BYTES)
+    },
+  }
+}
+
+function parseLine(line: string): CloneLine {
+  try {
+    return CloneLine.parse(JSON.parse(line))
+  } catch (error) {
+    throw malformed('AgentHost sent a line in an unknown format', error)
+  }
+}
+
+async function* linesOf(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder()
+  let pending = ''
+  for await (const piece of pieces) {
+    const lines = (pending + decoder.decode(piece, { stream: true })).split('\n')
+    pending = lines.pop() ?? ''
+    if (pending.length > MAX_LINE_BYTES)
+      throw new SandboxError('sandbox_lost', 'AgentHost sent a line that is too long')
+    yield* lines
+  }
+}

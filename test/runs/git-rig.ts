@@ -1,0 +1,53 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+import { GitServer } from '../fakes/git-server.ts'
+import { createTestAuthority } from '../fakes/test-authority.ts'
+import { startService } from './service-rig.ts'
+
+export const HOST = 'git.agentweaver-test.com'
+/** The canary: nothing that a sandbox can read may contain it, in any encoding. */
+export const TOKEN = 'ghp_canaryOfTheTestCanaryOfTheTest000001'
+
+/**
+ * A service whose runs may use the repository `team/app` of a git server, with a token that only the service can read. The
+ * server also has `team/other`, which the egress list does not have.
+ */
+export async function gitService({
+  ceiling = 'network_enabled: true\n',
+  env = {},
+}: {
+  readonly ceiling?: string
+  readonly env?: Record<string, string>
+} = {}) {
+  const folder = mkdtempSync(join(tmpdir(), 'aw-git-credential-'))
+  const authority = createTestAuthority()
+  const repositories = join(folder, 'repositories')
+  mkdirSync(repositories)
+  const server = new GitServer(repositories, { authority, host: HOST, token: TOKEN })
+  await server.open('team/app', 'team/other')
+  const entry = `{ preset: git, host: ${HOST}, ports: [${server.port}], mode: full, repositories: [team/app], credential: git, addresses: [127.0.0.1], why: the repository of the test }`
+  const files = {
+    'egress.yaml': `apiVersion: agentweaver.io/v1\nkind: EgressPolicy\nname: test\nclasses:\n  agent: [${entry}]\n  command: []\n`,
+    'credentials.yaml': `apiVersion: agentweaver.io/v1\nkind: Credentials\ncredentials: [{ id: git, file: token, variable: GIT_TOKEN }]\n`,
+    'ceiling.yml': ceiling,
+    'roots.pem': authority.certificate,
+  }
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
+  writeFileSync(join(folder, 'token'), `${TOKEN}\n`, { mode: 0o600 })
+  const started = await startService({
+    AGENTWEAVER_EGRESS_FILE: join(folder, 'egress.yaml'),
+    AGENTWEAVER_EGRESS_ROOTS_FILE: join(folder, 'roots.pem'),
+    AGENTWEAVER_CREDENTIALS_FILE: join(folder, 'credentials.yaml'),
+    AGENTWEAVER_CEILING_FILE: join(folder, 'ceiling.yml'),
+    AGENTWEAVER_LOCAL_WARM: '0',
+    ...env,
+  })
+  onTestFinished(async () => {
+    await started.close()
+    server.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  return { ...started, server, repositories }
+}
