@@ -1,8 +1,8 @@
-import type { EgressDenied, EgressEnvironment, EgressPod } from '../../../contracts/egress.ts'
+import type { EgressCaller, EgressDenied, EgressEnvironment, EgressPod } from '../../../contracts/egress.ts'
 import { EGRESS_TOKEN } from '../../../contracts/egress-control.ts'
 import type { AgentHostClient } from '../../agent-host-client/client.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
-import { messageOf } from '../../kit/errors.ts'
+import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { BoundSandbox } from '../../sandboxes/provider.ts'
 import type { OpenNetwork } from '../../store/egress.ts'
@@ -10,6 +10,7 @@ import type { Store } from '../../store/store.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 import { patiently } from '../runs/drive/patient-store.ts'
 import { repeat } from '../runs/repeat.ts'
+import type { RouteOf } from './control-state.ts'
 import type { NetworkRules } from './network-rules.ts'
 import type { ReportWriter } from './report-writer.ts'
 import type { RunCredentials } from './run-credentials.ts'
@@ -21,6 +22,10 @@ export interface ClusterEgressOptions {
   readonly store: Pick<Store, 'readRun' | 'openNetwork' | 'closeNetwork' | 'countProxies'>
   readonly rules: NetworkRules
   readonly credentials: Pick<RunCredentials, 'forRun'>
+  /** The model server of a run's agent, if the agent reaches it through the proxy. @default none does */
+  readonly routeOf?: RouteOf | undefined
+  /** Base URL of the proxy for agents. Absent if agents connect to their model servers themselves. */
+  readonly modelUrl?: string | undefined
   readonly trust: Pick<EgressTrust, 'bundle'>
   readonly keys: Pick<DeploymentKeys, 'ticketKey'>
   readonly writer: Pick<ReportWriter, 'write' | 'settled'>
@@ -56,6 +61,8 @@ interface Network extends OpenNetwork {
   readonly isTerminated: boolean
   /** Of commands that may use a credential. */
   readonly environment: EgressEnvironment | undefined
+  readonly hasCommands: boolean
+  readonly hasRoute: boolean
 }
 
 interface Open {
@@ -85,19 +92,32 @@ export class ClusterEgress implements SandboxEgress {
     if (!podAddresses) return undefined
     const log = this.#options.log.child({ runId: served.runId })
     const run = await patiently(() => store.readRun(served.runId), { signal: served.signal, log })
-    const destinations = run && rules.destinationsOf(run, served.kind)
-    if (!destinations) return undefined
+    const listed = run && rules.destinationsOf(run, served.kind)
+    const hasRoute = run !== undefined && this.#options.routeOf?.(run) !== undefined
+    if (!listed && !hasRoute) return undefined
+    const destinations = listed ?? []
     const pod: EgressPod = { uid: uids.pod, addresses: [...podAddresses] }
     const isTerminated = destinations.some(({ authority }) => authority !== undefined)
     const { placeholders, environment: held } = credentials.forRun(served.runId, destinations)
     const environment = placeholders.length > 0 ? held : undefined
-    const network = { ...keyPart(served), kind: served.kind, pod, isTerminated, environment }
+    const callers = { hasCommands: listed !== undefined, hasRoute }
+    const network = { ...keyPart(served), kind: served.kind, pod, isTerminated, environment, ...callers }
     return {
-      loosened: rules.loosenedFor(served.kind),
+      loosened: listed ? rules.loosenedFor(served.kind) : [],
       open: (client) => this.#openFor(client, network),
       leave: () => this.#leave(served),
       close: () => this.#close(served),
     }
+  }
+
+  /** Base URL for agents. Throws `unavailable` if no replica of the proxy is connected. */
+  async url(): Promise<string> {
+    const { store, modelUrl } = this.#options
+    if (modelUrl !== undefined && (await store.countProxies(PROXY_SEEN_MS)) > 0) return modelUrl
+    throw new SandboxError(
+      'unavailable',
+      'The agent would call its model through the egress proxy, and no replica of it is connected to the service. The operator must look at the pods of the egress proxy.',
+    )
   }
 
   async stop(): Promise<void> {
@@ -108,7 +128,8 @@ export class ClusterEgress implements SandboxEgress {
   /** Never fails: a run without a network can still work, and its commands are told. */
   async #openFor(client: AgentHostClient, network: Network): Promise<void> {
     const { store, log, onChange } = this.#options
-    const { isTerminated: _isTerminated, environment: _environment, ...row } = network
+    const { runId, generation, kind, pod } = network
+    const row = { runId, generation, kind, pod }
     let ms = RENEW_MS
     await bestEffort(log, 'open the network of a sandbox', async () => {
       await store.openNetwork(row)
@@ -128,14 +149,16 @@ export class ClusterEgress implements SandboxEgress {
 
   async #give(
     client: AgentHostClient,
-    { isTerminated, environment, pod, ...network }: Network,
+    { isTerminated, environment, pod, hasCommands, hasRoute, ...network }: Network,
   ): Promise<void> {
     const { keys, clock, trust } = this.#options
     const { runId, generation } = network
-    const token = { runId, generation, caller: 'commands', pod, now: clock() } as const
-    const commandsToken = await signEgressToken(keys.ticketKey, token)
+    const sign = (caller: EgressCaller) =>
+      signEgressToken(keys.ticketKey, { runId, generation, caller, pod, now: clock() })
     const access = {
-      commandsToken,
+      ...(hasCommands && { commandsToken: await sign('commands') }),
+      // An AgentHost of an earlier release does not know this token, so it gets one only if its agent needs it.
+      ...(hasRoute && { agentHostToken: await sign('agent-host') }),
       ...(isTerminated && { caBundle: trust.bundle }),
       ...(environment && { environment }),
     }
