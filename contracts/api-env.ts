@@ -35,6 +35,7 @@ const CLUSTER_KEYS = [
   'AGENTWEAVER_KUBECONFIG',
   'AGENTWEAVER_USER_VAULT',
   'AGENTWEAVER_EGRESS_CONTROL_PORT',
+  'AGENTWEAVER_EGRESS_PROXY_ADDRESS',
 ] as const
 const LOCAL_KEYS = ['AGENTWEAVER_WORKSPACE_ROOTS', 'AGENTWEAVER_TOOL_ROOTS'] as const
 const REQUIRED_CLUSTER_KEYS = CLUSTER_KEYS.slice(0, 2)
@@ -81,6 +82,11 @@ const AnyApiEnv = z.strictObject({
    * policies alone decide what sandboxes reach.
    */
   AGENTWEAVER_EGRESS_CONTROL_PORT: z.coerce.number().int().min(1).max(65_535).optional(),
+  /**
+   * Address of the egress proxy's Service in a cluster. With it, agents of kind `openaiCompatible` call their model through the
+   * proxy, and no sandbox gets the key.
+   */
+  AGENTWEAVER_EGRESS_PROXY_ADDRESS: z.union([z.ipv4(), z.ipv6()]).optional(),
   /**
    * YAML file with the credentials that the egress proxy inserts into requests. It names files with values, and contains
    * none.

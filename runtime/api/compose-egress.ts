@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { RequestedAgent } from '../../contracts/agents.ts'
-import type { ModelRoute } from '../../contracts/egress.ts'
+import { MODEL_BASE_PATH, type ModelRoute } from '../../contracts/egress.ts'
 import { names } from '../../contracts/names.ts'
+import { EGRESS_PROXY_PORT } from '../../contracts/ports.ts'
 import { type EgressPolicy, EgressPolicyError, loadEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { hasHost } from '../../policies/agent/egress/narrow.ts'
 import type { ModelSettings } from '../agents/kind.ts'
@@ -17,6 +18,7 @@ import { withModelKey } from './credentials/model-key.ts'
 import { ClusterEgress } from './egress/cluster-egress.ts'
 import { ControlHub } from './egress/control-hub.ts'
 import { type ControlListenerOptions, serveEgressControl } from './egress/control-listener.ts'
+import type { RouteOf } from './egress/control-state.ts'
 import { LocalEgress } from './egress/local-egress.ts'
 import { createNetworkRules, type NetworkRules } from './egress/network-rules.ts'
 import { ReportWriter } from './egress/report-writer.ts'
@@ -77,6 +79,7 @@ export async function composeEgress(
   return composeCluster(provider, {
     ...{ store, restrictions, keys, rules, trust, writer, clock, log, subject, credentials: ofRuns },
     upstreamProxy,
+    ...modelsThrough(config),
     address: { host: config.host, port },
   })
 }
@@ -84,9 +87,20 @@ export async function composeEgress(
 const routeOf = (agentSpec: unknown, models: ModelSettings): ModelRoute | undefined =>
   agentSpec === null ? undefined : modelRouteOf(RequestedAgent.parse(agentSpec), models)
 
+/** The route of agents in a cluster, where the service knows the address of the proxy. */
+const modelsThrough = ({ egressProxyAddress: address, models }: ApiConfig) =>
+  address === undefined
+    ? {}
+    : {
+        routeOf: ({ agentSpec }: { readonly agentSpec: unknown }) => routeOf(agentSpec, models),
+        modelUrl: `http://${address.includes(':') ? `[${address}]` : address}:${EGRESS_PROXY_PORT}${MODEL_BASE_PATH}`,
+      }
+
 type ClusterParts = Omit<Around, 'redact' | 'credentials'> & {
   readonly rules: NetworkRules
   readonly credentials: RunCredentials
+  readonly routeOf?: RouteOf
+  readonly modelUrl?: string
   readonly trust: EgressTrust
   readonly writer: ReportWriter
   readonly clock: () => Date
@@ -109,6 +123,7 @@ function composeCluster(provider: SandboxProvider, parts: ClusterParts): Compose
       onChange()
       return egress.changed(runId)
     }),
+    ...(parts.modelUrl !== undefined && { modelProxy: egress }),
     serveControl: () => serveEgressControl(control, address),
   }
 }

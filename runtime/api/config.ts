@@ -58,6 +58,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     identity: readIdentity(env),
     metricsPort: env.AGENTWEAVER_METRICS_PORT,
     egressControlPort: env.AGENTWEAVER_EGRESS_CONTROL_PORT,
+    egressProxyAddress: env.AGENTWEAVER_EGRESS_PROXY_ADDRESS,
     sandboxes: readSandboxes(env, cwd),
     // Pods cannot see folders of the service's machine.
     workspaceRoots: env.AGENTWEAVER_SANDBOXES === 'local' ? (env.AGENTWEAVER_WORKSPACE_ROOTS ?? [home]) : [],

@@ -39,6 +39,12 @@ export interface IdentifiedCaller {
   readonly token: string
 }
 
+/** The request with which a caller has identified itself. Its bytes are still in the socket. */
+export interface FirstRequest {
+  /** Whether it is a request to the model. */
+  readonly isModel: boolean
+}
+
 interface Served {
   readonly gate?: CredentialGate | undefined
   readonly connections: Connections
@@ -115,11 +121,8 @@ export class EgressProxy {
       await unlessAborted(this.#nextState.promise, giveUp).catch(() => undefined)
   }
 
-  /**
-   * Serves a connection of a sandbox without a Unix socket, from its first byte. Returns the sentence of a refusal, or
-   * undefined. `isModel`: its first request is one to the model.
-   */
-  accept(caller: IdentifiedCaller, socket: Socket, isModel: boolean): string | undefined {
+  /** Serves a connection of a sandbox without a Unix socket. Returns the sentence of a refusal, or undefined. */
+  accept(caller: IdentifiedCaller, socket: Socket, first: FirstRequest): string | undefined {
     const served = this.#servedTo(caller)
     if (!served) return sentenceOf(NOT_LISTED)
     if (!served.generation.pod?.addresses.includes(caller.address)) {
@@ -127,7 +130,7 @@ export class EgressProxy {
       return sentenceOf(ELSEWHERE)
     }
     const { modelRoute } = served.generation
-    const isBrokered = isModel && caller.caller === 'agent-host' && modelRoute?.credential !== undefined
+    const isBrokered = first.isModel && caller.caller === 'agent-host' && modelRoute?.credential !== undefined
     if (isBrokered && !served.gate) {
       this.#passModelOn(served, socket, caller.address)
       return undefined
@@ -175,10 +178,8 @@ export class EgressProxy {
     const question: Question = { host, port, caller: 'agent-host', protocol: 'model' }
     const connection = connections.begin(question, socket, true)
     socket.once('close', () => connections.end(connection))
-    // The request that identified the caller was left in the socket.
-    const first = (socket.read() as Buffer | null) ?? Buffer.alloc(0)
     // A socket that all sandboxes share does not identify the client.
-    const passed = { first, brokerPath, ...(shared !== undefined && { address }) }
+    const passed = { brokerPath, ...(shared !== undefined && { address }) }
     connection.upstream = passRequestToBroker(socket, passed, gone)
   }
 

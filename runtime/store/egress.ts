@@ -16,6 +16,7 @@ export type LiveNetwork = OpenNetwork & {
   readonly owner: string
   readonly settings: z.infer<typeof RunSettings>
   readonly allowedHosts: z.infer<typeof AllowedHosts>
+  readonly agentSpec: unknown
 }
 
 export interface EgressReads {

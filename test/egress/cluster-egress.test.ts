@@ -2,7 +2,7 @@ import { generateKeyPairSync } from 'node:crypto'
 import { decodeJwt } from 'jose'
 import { expect, it, onTestFinished } from 'vitest'
 import type { EgressDestination } from '../../contracts/egress.ts'
-import type { EgressAccess } from '../../contracts/egress-control.ts'
+import type { EgressGrant } from '../../contracts/egress-control.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
 import type { AgentHostClient } from '../../runtime/agent-host-client/client.ts'
 import { ClusterEgress } from '../../runtime/api/egress/cluster-egress.ts'
@@ -15,12 +15,13 @@ import { until } from '../helpers/until.ts'
 const anEntry: EgressDestination = {
   ...{ host: 'a.example', ports: [443], methods: 'any', phases: ['work'], caller: 'any' },
 }
+const ROUTE = { upstream: 'https://a.example/v1', header: 'authorization' as const, models: ['m'] }
 
-function rig({ networkEnabled = true, proxies = 1, hasCredential = false } = {}) {
+function rig({ networkEnabled = true, proxies = 1, hasCredential = false, hasRoute = false } = {}) {
   const opened: OpenNetwork[] = []
   const closed: unknown[] = []
   const told: (ReportOfRun & { runId: string })[] = []
-  const given: EgressAccess[] = []
+  const given: EgressGrant[] = []
   const rounds = { count: 0 }
   const allowed: EgressDestination[] = hasCredential ? [{ ...anEntry, credential: 'git' }] : []
   const egress = new ClusterEgress({
@@ -49,6 +50,7 @@ function rig({ networkEnabled = true, proxies = 1, hasCredential = false } = {})
       }),
     },
     trust: { bundle: 'PEM' },
+    ...(hasRoute && { routeOf: () => ROUTE, modelUrl: 'http://10.0.0.128:3128/model/v1' }),
     keys: { ticketKey: { kid: 'k', privateKey: generateKeyPairSync('ed25519').privateKey } },
     writer: {
       write: (runId, report) => void told.push({ ...report, runId }),
@@ -60,7 +62,7 @@ function rig({ networkEnabled = true, proxies = 1, hasCredential = false } = {})
     watchEveryMs: 5,
   })
   onTestFinished(() => egress.stop())
-  const client = { giveEgress: async (access: EgressAccess) => void given.push(access) }
+  const client = { giveEgress: async (access: EgressGrant) => void given.push(access) }
   const connect = () =>
     egress.connect(
       { uids: { claim: 'c', sandbox: 's', pod: 'p1' }, podAddresses: ['10.0.0.7'] },
@@ -153,4 +155,25 @@ it('reports nothing while a replica is connected', async () => {
   await until('the service has looked ten times', () => rounds.count >= 10)
 
   expect(told).toEqual([])
+})
+
+it('gives AgentHost a token of its own if its agent calls a model, and commands none without network access', async () => {
+  const { egress, connect, client, given, opened } = rig({ networkEnabled: false, hasRoute: true })
+
+  const network = await connect()
+  await network?.open?.(client)
+
+  expect(opened).toMatchObject([{ runId: 'run_1', generation: 3 }])
+  expect(given).toEqual([{ agentHostToken: expect.any(String) }])
+  expect(decodeJwt(given[0]?.agentHostToken ?? '')).toMatchObject({ sub: 'run_1', caller: 'agent-host' })
+  expect(await egress.url()).toBe('http://10.0.0.128:3128/model/v1')
+})
+
+it('does not begin a run with a model while no replica is connected', async () => {
+  const { egress } = rig({ hasRoute: true, proxies: 0 })
+
+  await expect(egress.url()).rejects.toMatchObject({
+    code: 'unavailable',
+    message: expect.stringContaining('no replica'),
+  })
 })

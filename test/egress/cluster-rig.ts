@@ -12,6 +12,7 @@ import { NO_CREDENTIALS } from '../../runtime/api/credentials/credentials.ts'
 import { placeholderOf, shapeOf } from '../../runtime/api/credentials/placeholder.ts'
 import { ControlHub } from '../../runtime/api/egress/control-hub.ts'
 import { buildControlApp } from '../../runtime/api/egress/control-listener.ts'
+import type { RouteOf } from '../../runtime/api/egress/control-state.ts'
 import { rulesFor } from '../../runtime/api/egress/network-rules.ts'
 import { ReportWriter } from '../../runtime/api/egress/report-writer.ts'
 import { createRunCredentials } from '../../runtime/api/egress/run-credentials.ts'
@@ -93,10 +94,11 @@ export async function deploymentRig(ports: number[], entry: Partial<EgressDestin
   return { folder, store, keys, rules, tokenFile, credentialsTokenFile, credentials, reads }
 }
 
-export type Deployment = Awaited<ReturnType<typeof deploymentRig>>
+/** `routeOf`: the model server of each run. */
+export type Deployment = Awaited<ReturnType<typeof deploymentRig>> & { readonly routeOf?: RouteOf }
 
 /** The control port of one process of the API. */
-export async function startControl({ store, keys, rules, credentials }: Deployment, port = 0) {
+export async function startControl({ store, keys, rules, credentials, routeOf }: Deployment, port = 0) {
   const clock = () => new Date()
   const parts = {
     store,
@@ -110,7 +112,7 @@ export async function startControl({ store, keys, rules, credentials }: Deployme
   const trust = await createTrust(keys.derive('egress-ca'))
   const lines: string[] = []
   const log = logTo(lines)
-  const state = { store, rules, restrictions, credentials, log }
+  const state = { store, rules, restrictions, credentials, routeOf, log }
   const hub = new ControlHub({ ...state, authorities: trust.authorities })
   const app: FastifyInstance = buildControlApp({
     ...{ ...state, hub, writer, identities, subject: PROXY_SUBJECT, jwksFile: keys.jwksFile },

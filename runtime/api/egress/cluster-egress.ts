@@ -1,8 +1,8 @@
-import type { EgressDenied, EgressPod } from '../../../contracts/egress.ts'
-import { EGRESS_TOKEN, type EgressAccess } from '../../../contracts/egress-control.ts'
+import type { EgressCaller, EgressDenied, EgressPod } from '../../../contracts/egress.ts'
+import { EGRESS_TOKEN, type EgressGrant } from '../../../contracts/egress-control.ts'
 import type { AgentHostClient } from '../../agent-host-client/client.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
-import { messageOf } from '../../kit/errors.ts'
+import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { BoundSandbox } from '../../sandboxes/provider.ts'
 import type { OpenNetwork } from '../../store/egress.ts'
@@ -10,6 +10,7 @@ import type { Store } from '../../store/store.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 import { patiently } from '../runs/drive/patient-store.ts'
 import { repeat } from '../runs/repeat.ts'
+import type { RouteOf } from './control-state.ts'
 import type { NetworkRules } from './network-rules.ts'
 import type { ReportWriter } from './report-writer.ts'
 import type { RunCredentials } from './run-credentials.ts'
@@ -21,6 +22,10 @@ export interface ClusterEgressOptions {
   readonly store: Pick<Store, 'readRun' | 'openNetwork' | 'closeNetwork' | 'countProxies'>
   readonly rules: NetworkRules
   readonly credentials: Pick<RunCredentials, 'forRun'>
+  /** The model server of a run's agent, if the agent reaches it through the proxy. @default none does */
+  readonly routeOf?: RouteOf | undefined
+  /** Base URL of the proxy for agents. Absent if agents connect to their model servers themselves. */
+  readonly modelUrl?: string | undefined
   readonly trust: Pick<EgressTrust, 'bundle'>
   readonly keys: Pick<DeploymentKeys, 'ticketKey'>
   readonly writer: Pick<ReportWriter, 'write' | 'settled'>
@@ -80,16 +85,27 @@ export class ClusterEgress implements SandboxEgress {
     if (!podAddresses) return undefined
     const log = this.#options.log.child({ runId: served.runId })
     const run = await patiently(() => store.readRun(served.runId), { signal: served.signal, log })
-    if (!run || !rules.destinationsOf(run, served.kind)) return undefined
+    const listed = run && rules.destinationsOf(run, served.kind)
+    if (!run || (!listed && !this.#options.routeOf?.(run))) return undefined
     const pod: EgressPod = { uid: uids.pod, addresses: [...podAddresses] }
     const network = { ...keyPart(served), kind: served.kind, pod }
     return {
-      loosened: rules.loosenedFor(served.kind),
+      loosened: listed ? rules.loosenedFor(served.kind) : [],
       upstreamProxy: this.#options.upstreamProxy,
       open: (client) => this.#openFor(client, network),
       leave: () => this.#leave(served),
       close: () => this.#close(served),
     }
+  }
+
+  /** Base URL for agents. Throws `unavailable` if no replica of the proxy is connected. */
+  async url(): Promise<string> {
+    const { store, modelUrl } = this.#options
+    if (modelUrl !== undefined && (await store.countProxies(PROXY_SEEN_MS)) > 0) return modelUrl
+    throw new SandboxError(
+      'unavailable',
+      'The agent would call its model through the egress proxy, and no replica of it is connected to the service. The operator must look at the pods of the egress proxy.',
+    )
   }
 
   async stop(): Promise<void> {
@@ -125,22 +141,23 @@ export class ClusterEgress implements SandboxEgress {
   }
 
   async #give(client: AgentHostClient, network: OpenNetwork): Promise<void> {
-    const { keys, clock } = this.#options
-    const { runId, generation, pod } = network
-    const token = { runId, generation, caller: 'commands', pod, now: clock() } as const
-    const commandsToken = await signEgressToken(keys.ticketKey, token)
-    const access = { commandsToken, ...(await this.#heldBy(network)) }
-    await client.giveEgress(access, AbortSignal.timeout(SEND_MS))
+    const grant = await this.#grantOf(network)
+    await client.giveEgress(grant, AbortSignal.timeout(SEND_MS))
   }
 
-  /** Certificates and placeholders, if its destinations need them. A person may have allowed more since the last time. */
-  async #heldBy({ runId, kind }: OpenNetwork): Promise<Omit<EgressAccess, 'commandsToken'>> {
-    const { store, rules, credentials, trust } = this.#options
+  /** What the sandbox gets now: a person may have allowed more since the last time. */
+  async #grantOf({ runId, generation, kind, pod }: OpenNetwork): Promise<EgressGrant> {
+    const { store, rules, credentials, trust, keys, clock, routeOf } = this.#options
     const run = await store.readRun(runId)
-    const destinations = (run && rules.destinationsOf(run, kind)) ?? []
-    const isTerminated = destinations.some(({ authority }) => authority !== undefined)
-    const { placeholders, environment } = credentials.forRun(runId, destinations)
+    const listed = run && rules.destinationsOf(run, kind)
+    const { placeholders, environment } = credentials.forRun(runId, listed ?? [])
+    const isTerminated = listed?.some(({ authority }) => authority !== undefined)
+    const sign = (caller: EgressCaller) =>
+      signEgressToken(keys.ticketKey, { runId, generation, caller, pod, now: clock() })
     return {
+      ...(listed && { commandsToken: await sign('commands') }),
+      // An AgentHost of an earlier release does not know this token, so it gets one only if its agent needs it.
+      ...(run && routeOf?.(run) && { agentHostToken: await sign('agent-host') }),
       ...(isTerminated && { caBundle: trust.bundle }),
       ...(placeholders.length > 0 && { environment }),
     }

@@ -1,5 +1,10 @@
 import { createHash } from 'node:crypto'
-import type { EgressDestination, EgressGeneration, EgressState } from '../../../contracts/egress.ts'
+import type {
+  EgressDestination,
+  EgressGeneration,
+  EgressState,
+  ModelRoute,
+} from '../../../contracts/egress.ts'
 import type { EgressControlMessage } from '../../../contracts/egress-control.ts'
 import { canonicalJson } from '../../kit/canonical-json.ts'
 import type { LiveNetwork } from '../../store/egress.ts'
@@ -11,22 +16,37 @@ export interface StateParts {
   readonly rules: Pick<NetworkRules, 'destinationsOf' | 'withheldFrom'>
   readonly restrictions: Pick<Restrictions, 'of'>
   readonly credentials: Pick<RunCredentials, 'forRun'>
+  /** The model server of a run's agent, if the agent reaches it through the proxy. @default none does */
+  readonly routeOf?: RouteOf | undefined
 }
+
+export type RouteOf = (run: { readonly agentSpec: unknown }) => ModelRoute | undefined
+
+/** One list, because lists are sent once. */
+const NOWHERE: EgressDestination[] = []
 
 /** What the proxies allow: the open networks of the store, under the rules and restrictions of this process. */
 export const generationsOf = (
   networks: readonly LiveNetwork[],
-  { rules, restrictions, credentials }: StateParts,
+  { rules, restrictions, credentials, routeOf }: StateParts,
 ): EgressGeneration[] =>
   networks.flatMap((network): EgressGeneration[] => {
     const { runId, generation, kind, owner, pod } = network
-    const destinations = rules.destinationsOf(network, kind)
-    if (!destinations) return []
+    const route = routeOf?.(network)
+    const listed = rules.destinationsOf(network, kind)
+    if (!listed && !route) return []
+    const destinations = listed ?? NOWHERE
     const withheld = [...rules.withheldFrom(network, kind)]
-    const restriction = restrictions.of({ id: runId, owner }).network
+    const { network: restriction, isFrozen } = restrictions.of({ id: runId, owner })
     const { placeholders } = credentials.forRun(runId, destinations)
     const held = placeholders.length > 0 ? { placeholders } : {}
-    return [{ runId, generation, phase: 'work', pod, restriction, destinations, withheld, ...held }]
+    const modelRoute = route && { ...route, ...(isFrozen && { isFrozen }) }
+    return [
+      {
+        ...{ runId, generation, phase: 'work', pod, restriction, destinations, withheld, ...held },
+        ...(modelRoute && { modelRoute }),
+      },
+    ]
   })
 
 /** Writes the messages of one stream. Each list of destinations is sent once per stream, while a generation names it. */

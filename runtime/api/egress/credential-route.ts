@@ -58,8 +58,9 @@ async function mayUse(
   const networks = await options.store.listNetworks()
   const asked = networks.filter((one) => one.runId === runId && one.generation === generation)
   return generationsOf(asked, options).some(
-    ({ restriction, destinations }) =>
-      restriction !== 'no-network' && destinations.some((one) => one.credential === credential),
+    ({ restriction, destinations, modelRoute }) =>
+      modelRoute?.credential === credential ||
+      (restriction !== 'no-network' && destinations.some((one) => one.credential === credential)),
   )
 }
 

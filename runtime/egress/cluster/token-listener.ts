@@ -135,7 +135,7 @@ export class TokenListener {
     const identified = { runId, generation, caller, podUid: pod.uid, address: client, token }
     await proxy.untilListed(identified, limits.listedMs)
     if (socket.destroyed) return undefined
-    const refused = proxy.accept(identified, socket, isModel)
+    const refused = proxy.accept(identified, socket, { isModel })
     if (refused !== undefined) this.#refuse(socket, 403, { why: 'not-listed', sentence: refused })
     return undefined
   }

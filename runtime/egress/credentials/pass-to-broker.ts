@@ -31,12 +31,16 @@ export function passToBroker(
   return joinBroker(client, { first: Buffer.concat([request, head]), brokerPath }, onGone)
 }
 
-/** Passes the first request of a client on as it is. In a cluster, its address is added in front of all other headers. */
+/**
+ * Passes a connection on from its first request, which is in the buffer of the socket. In a cluster, the address of the client
+ * is added in front of all other headers.
+ */
 export function passRequestToBroker(
   client: Socket,
-  { first, brokerPath, address }: { first: Buffer; brokerPath: string; address?: string | undefined },
+  { brokerPath, address }: { readonly brokerPath: string; readonly address?: string | undefined },
   onGone: () => void,
 ): Socket {
+  const first = (client.read() ?? Buffer.alloc(0)) as Buffer
   const end = first.indexOf('\r\n') + 2
   const line = Buffer.from(address === undefined ? '' : `${CLIENT_HEADER}: ${address}\r\n`)
   const named = Buffer.concat([first.subarray(0, end), line, first.subarray(end)])

@@ -37,7 +37,7 @@ export async function listNetworks({ db }: Scope): Promise<LiveNetwork[]> {
       join.onRef('run.id', '=', 'network.run_id').onRef('run.generation', '=', 'network.generation'),
     )
     .select(['network.run_id', 'network.generation', 'network.kind', 'network.pod_json'])
-    .select(['run.owner', 'run.settings_json', 'run.allowed_hosts_json'])
+    .select(['run.owner', 'run.settings_json', 'run.allowed_hosts_json', 'run.agent_spec_json'])
     .where('run.ended_at', 'is', null)
     .where('run.ending_json', 'is', null)
     .orderBy('network.run_id')
@@ -52,6 +52,7 @@ export async function listNetworks({ db }: Scope): Promise<LiveNetwork[]> {
       pod: at.json('pod_json', EgressPod),
       owner: run.plain('owner'),
       settings: run.json('settings_json', RunSettings),
+      agentSpec: run.anyJson('agent_spec_json'),
       allowedHosts: run.optionalJson('allowed_hosts_json', AllowedHosts) ?? [],
     }
   })
