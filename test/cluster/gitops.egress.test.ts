@@ -109,10 +109,10 @@ describe.skipIf(noNodes !== undefined)(
       )
     const scale = (replicas: number) =>
       api.rig.kubectl('scale', 'deployment', '--all', '--namespace', NAMESPACE, `--replicas=${replicas}`)
-    async function outputOf(command: string): Promise<string> {
+    async function outputOf(command: string, id = sandbox): Promise<string> {
       let output = ''
       const request = { command, network: true, timeoutMs: 60_000 }
-      for await (const { event } of api.service.runCommand(sandbox, request)) {
+      for await (const { event } of api.service.runCommand(id, request)) {
         if (event.type === 'command.output') output += event.data.chunk
         if (event.type === 'command.exited') break
       }
@@ -198,6 +198,24 @@ describe.skipIf(noNodes !== undefined)(
       // The search finds a file with the value, and nothing else. The value is in two parts in the arguments.
       const search = `printf '%s%s' ${TOKEN.slice(0, 20)} ${TOKEN.slice(20)} > /tmp/control; grep -rlF -f /tmp/control /tmp /workspace /home /etc /run /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null`
       expect(await outputOf(search)).toBe('/tmp/control')
+    })
+
+    it('begins a sandbox with a clone of the repository, and diffs against its commit', async () => {
+      const { id } = await api.service.createSandbox({
+        workspace: { kind: 'git', url: URL_OF_GIT },
+        policy: { network_enabled: true },
+      })
+      await waitUntil({ what: 'a sandbox', timeoutMs: READY_MS, everyMs: 500 }, async () =>
+        ['running', 'waiting'].includes((await api.service.readSandbox(id)).state) ? true : undefined,
+      )
+      const output = await outputOf('cat README && git status -sb && echo more >> README', id)
+      const { workspace } = await api.service.readSandbox(id)
+      await api.service.destroySandbox(id)
+      const diff = await api.service.readDiff(id)
+
+      expect(output).toBe('from team/app\n## main...origin/main')
+      expect(workspace).toMatchObject({ kind: 'git', commit: expect.stringMatching(/^[0-9a-f]{40}$/) })
+      expect(diff).toMatchObject({ files: [{ path: 'README', additions: 1 }], problems: [] })
     })
 
     it('keeps the token in the memory of the container that inserts it, and of no other process of the proxy', async () => {
