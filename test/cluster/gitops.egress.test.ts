@@ -118,6 +118,11 @@ describe.skipIf(noNodes !== undefined)(
       }
       return output.trim()
     }
+    const ended = <T extends { readonly state: string }>(read: () => Promise<T>) =>
+      waitUntil({ what: 'the end of the run', timeoutMs: READY_MS, everyMs: 500 }, async () => {
+        const run = await read()
+        return ['succeeded', 'failed', 'cancelled'].includes(run.state) ? run : undefined
+      })
     const denied = (host: string): Promise<Extract<RunEvent, { type: 'egress.denied' }>['data']> =>
       waitUntil({ what: `a report about ${host}`, timeoutMs: 30_000, everyMs: 500 }, async () => {
         const { items } = await api.service.readEvents(sandbox, { limit: 1000 })
@@ -211,6 +216,7 @@ describe.skipIf(noNodes !== undefined)(
       const output = await outputOf('cat README && git status -sb && echo more >> README', id)
       const { workspace } = await api.service.readSandbox(id)
       await api.service.destroySandbox(id)
+      await ended(() => api.service.readSandbox(id))
       const diff = await api.service.readDiff(id)
 
       expect(output).toBe('from team/app\n## main...origin/main')
