@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { BackendName } from './backends.ts'
+import { CredentialId } from './egress.ts'
 import { UPSTREAM_PROXY_KEY, UpstreamProxyUrl } from './egress-proxy-env.ts'
 import { PreviewSlug } from './names.ts'
 import { AbsolutePath } from './paths.ts'
@@ -176,6 +177,8 @@ const AnyApiEnv = z.strictObject({
     .string()
     .regex(/^[\x21-\x7e]{1,4096}$/, 'must be visible ASCII characters')
     .optional(),
+  /** Id of the credential that is the key of the model server, instead of OPENAI_API_KEY. */
+  AGENTWEAVER_MODEL_CREDENTIAL: CredentialId.optional(),
   /** Tools and parameters with which the model server may do something by itself, such as `web_search`. */
   AGENTWEAVER_MODEL_SERVER_TOOLS: z
     .string()
@@ -215,6 +218,7 @@ function contradictions(env: AnyEnv): (readonly [string, string])[] {
       'AGENTWEAVER_EGRESS_FILE',
       'needs AGENTWEAVER_EGRESS_CONTROL_PORT with AGENTWEAVER_SANDBOXES=kubernetes, because only an egress proxy enforces it',
     ],
+    ...modelContradictions(env),
     [vault !== undefined && !hasIdentity, 'AGENTWEAVER_KEY_VAULT', `needs ${AZURE_KEYS.join(', ')}`],
     [isEntra && !hasIdentity, 'AGENTWEAVER_DATABASE_AUTH', `entra needs ${AZURE_KEYS.join(', ')}`],
     [
@@ -229,6 +233,21 @@ function contradictions(env: AnyEnv): (readonly [string, string])[] {
     ],
   ]
   return rules.flatMap(([isWrong, key, message]) => (isWrong ? [[key, message] as const] : []))
+}
+
+function modelContradictions(env: AnyEnv): (readonly [boolean, string, string])[] {
+  const key = 'AGENTWEAVER_MODEL_CREDENTIAL'
+  const isSet = env[key] !== undefined
+  const isCluster = env.AGENTWEAVER_SANDBOXES === 'kubernetes'
+  return [
+    [isSet && env.OPENAI_API_KEY !== undefined, key, 'cannot be combined with OPENAI_API_KEY'],
+    [isSet && env.AGENTWEAVER_CREDENTIALS_FILE === undefined, key, 'needs AGENTWEAVER_CREDENTIALS_FILE'],
+    [
+      isSet && isCluster && env.AGENTWEAVER_EGRESS_PROXY_ADDRESS === undefined,
+      key,
+      'needs AGENTWEAVER_EGRESS_PROXY_ADDRESS, because only an egress proxy inserts it',
+    ],
+  ]
 }
 
 /** Rejects settings that would have no effect and reports required ones that are missing. */

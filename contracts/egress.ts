@@ -95,8 +95,6 @@ export const ModelRoute = z.strictObject({
   addresses: z.array(z.string()).min(1).max(16).optional(),
   /** Private addresses, and those of this machine, are allowed too. Only on a laptop. */
   isPrivateAllowed: z.literal(true).optional(),
-  /** Tokens that the run may still use. @default not limited */
-  tokensLeft: z.int().nonnegative().optional(),
   /** The run is frozen, so it sends no request. */
   isFrozen: z.literal(true).optional(),
   /** On a laptop: where the process that inserts credentials serves requests of this agent. */

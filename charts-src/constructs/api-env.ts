@@ -35,6 +35,7 @@ export function apiEnv({ egress, infra, isolation, sizes, slice }: Input): Recor
       AGENTWEAVER_EGRESS_FILE: EGRESS_FILE,
     }),
     ...(egress.credentials && { AGENTWEAVER_CREDENTIALS_FILE: CREDENTIALS_FILE }),
+    ...modelEnv(egress),
     ...(egress.roots && { AGENTWEAVER_EGRESS_ROOTS_FILE: ROOTS_FILE }),
     AGENTWEAVER_CHECKPOINT_EVERY_SECONDS: String(runs.checkpointSeconds),
     AGENTWEAVER_HOST: '::',
@@ -56,6 +57,16 @@ export function apiEnv({ egress, infra, isolation, sizes, slice }: Input): Recor
   }
   const keys = infra.azure ? azureEnv(infra.azure) : { AGENTWEAVER_KEYS_DIR: API_KEYS_FOLDER }
   return { ...own, ...keys } as Record<string, string>
+}
+
+/** How agents reach their model: through the egress proxy, which inserts its key. */
+function modelEnv({ model, proxyAddress }: Input['egress']): Partial<Record<keyof ApiEnv, string>> {
+  if (model === undefined || proxyAddress === undefined) return {}
+  return {
+    AGENTWEAVER_EGRESS_PROXY_ADDRESS: proxyAddress,
+    OPENAI_BASE_URL: model.baseUrl,
+    ...(model.credential !== undefined && { AGENTWEAVER_MODEL_CREDENTIAL: model.credential }),
+  }
 }
 
 /** Where the API finds its sandboxes, and the properties that each sandbox must have. */

@@ -92,7 +92,7 @@ function overlapsIn(cidrs: readonly Cidr[]): string[] {
 }
 
 /** Keys of `egress` that only mode `proxy` reads. */
-const PROXY_KEYS = ['proxyAddress', 'credentials', 'roots'] as const
+const PROXY_KEYS = ['proxyAddress', 'credentials', 'model', 'roots'] as const
 
 function proxyMistakes(egress: Environment['egress'], services: readonly string[]): string[] {
   const { mode, proxyAddress } = egress
@@ -104,6 +104,9 @@ function proxyMistakes(egress: Environment['egress'], services: readonly string[
     return [
       'egress.proxyAddress: is missing, and in mode proxy sandboxes have no resolver to find the proxy by',
     ]
+  const key = egress.model?.credential
+  if (key !== undefined && !egress.credentials?.some(({ id }) => id === key))
+    return [`egress.model.credential: egress.credentials has no entry ${key}`]
   const address = parseAddress(proxyAddress)
   const isOfService = services.some((text) => {
     const range = parseRange(text)

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { CredentialFields, GitHubAppPlace, hasIdTwice } from '../../contracts/credentials.ts'
+import { CredentialId } from '../../contracts/egress.ts'
 import { Slice } from '../../contracts/names.ts'
 import { InfraOutputs } from '../../contracts/outputs.ts'
 import { SandboxSettingsPatch } from '../../contracts/policy.ts'
@@ -167,6 +168,16 @@ export const ENVIRONMENT_SECTIONS = {
       .min(1)
       .max(64)
       .refine((entries) => !hasIdTwice(entries), 'has an id twice')
+      .optional(),
+    /**
+     * The model server of agents of kind `openaiCompatible` (mode `proxy`). `credential`: the entry of `credentials` that
+     * is its key.
+     */
+    model: z
+      .strictObject({
+        baseUrl: z.url({ protocol: /^https$/ }).regex(/^[^@?#]+$/, 'must have no user, query or fragment'),
+        credential: CredentialId.optional(),
+      })
       .optional(),
     /** Authorities that the proxy and the commands trust in addition to the public ones (mode `proxy`). */
     roots: z.array(RootCertificate).min(1).max(16).optional(),

@@ -57,7 +57,8 @@ export interface DeleteOptions {
   readonly preconditions?: { readonly uid: string }
 }
 
-const TIMEOUT_MS = 30_000
+/** Only a request that hangs takes so long. On a busy machine, forty definitions at once need more than half a minute. */
+const TIMEOUT_MS = 120_000
 const ASK_AGAIN_MS = 50
 const FIELD_MANAGER = 'agentweaver-cluster'
 /** Enough for the twenty parallel claims of a benchmark plus the watches. */

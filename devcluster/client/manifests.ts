@@ -5,8 +5,8 @@ import { waitUntil } from '../host/wait-until.ts'
 import { KubeApiError, type KubeClient } from './kube-client.ts'
 import type { KubeObject } from './kube-object.ts'
 
-/** Some forty large definitions at once take most of a minute on a busy machine. */
-const SERVED_MS = 90_000
+/** Some forty large definitions at once take minutes on a busy machine. */
+const SERVED_MS = 300_000
 
 /** All objects of one YAML file. */
 export function readManifest(path: string): KubeObject[] {

@@ -13,6 +13,8 @@ export interface ModelSettings {
   readonly openaiApiKey?: string
   /** What model servers may do by themselves, such as `web_search`. */
   readonly serverTools?: string[]
+  /** Id of the credential that the egress proxy inserts as the key of the model server. @default `openaiApiKey` */
+  readonly modelCredential?: string
   /** Base URL of the egress proxy for requests to models. Undefined if agents connect to their servers themselves. */
   readonly egressUrl?: string
   readonly copilotToken?: string

@@ -1,11 +1,10 @@
 import { readFile } from 'node:fs/promises'
 import { RequestedAgent } from '../../contracts/agents.ts'
-import { MODEL_BASE_PATH, type ModelRoute } from '../../contracts/egress.ts'
+import { MODEL_BASE_PATH } from '../../contracts/egress.ts'
 import { names } from '../../contracts/names.ts'
 import { EGRESS_PROXY_PORT } from '../../contracts/ports.ts'
 import { type EgressPolicy, EgressPolicyError, loadEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { hasHost } from '../../policies/agent/egress/narrow.ts'
-import type { ModelSettings } from '../agents/kind.ts'
 import { modelRouteOf } from '../agents/registry.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
@@ -69,7 +68,7 @@ export async function composeEgress(
   if (sandboxes.kind === 'local' || port === undefined) {
     const egress = new LocalEgress({
       ...{ store, restrictions, rules, trust, credentials: ofRuns, writer, keys, clock, log, upstreamProxy },
-      routeOf: ({ agentSpec }) => routeOf(agentSpec, config.models),
+      routeOf: routesOf(config, rules),
     })
     const networks = networksOf(rules, (runId) => egress.changed(runId))
     return { provider: withEgress(provider, egress), networks, modelProxy: egress }
@@ -79,20 +78,29 @@ export async function composeEgress(
   return composeCluster(provider, {
     ...{ store, restrictions, keys, rules, trust, writer, clock, log, subject, credentials: ofRuns },
     upstreamProxy,
-    ...modelsThrough(config),
+    ...modelsThrough(config, rules),
     address: { host: config.host, port },
   })
 }
 
-const routeOf = (agentSpec: unknown, models: ModelSettings): ModelRoute | undefined =>
-  agentSpec === null ? undefined : modelRouteOf(RequestedAgent.parse(agentSpec), models)
+/** The model server of an agent, at the addresses that an entry of the operator's list names for its host. */
+const routesOf =
+  ({ models }: Pick<ApiConfig, 'models'>, rules: Pick<NetworkRules, 'addressesOf'>): RouteOf =>
+  ({ agentSpec }) => {
+    const route = agentSpec === null ? undefined : modelRouteOf(RequestedAgent.parse(agentSpec), models)
+    const addresses = route && rules.addressesOf(new URL(route.upstream))
+    return route && { ...route, ...(addresses && { addresses: [...addresses] }) }
+  }
 
 /** The route of agents in a cluster, where the service knows the address of the proxy. */
-const modelsThrough = ({ egressProxyAddress: address, models }: ApiConfig) =>
+const modelsThrough = (
+  { egressProxyAddress: address, models }: Pick<ApiConfig, 'egressProxyAddress' | 'models'>,
+  rules: NetworkRules,
+) =>
   address === undefined
     ? {}
     : {
-        routeOf: ({ agentSpec }: { readonly agentSpec: unknown }) => routeOf(agentSpec, models),
+        routeOf: routesOf({ models }, rules),
         modelUrl: `http://${address.includes(':') ? `[${address}]` : address}:${EGRESS_PROXY_PORT}${MODEL_BASE_PATH}`,
       }
 

@@ -78,14 +78,17 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     hasLifeline: env.AGENTWEAVER_LIFELINE,
     parentPid: env.AGENTWEAVER_PARENT_PID,
     hasUserVault: env.AGENTWEAVER_USER_VAULT ?? false,
-    models: {
-      ...(env.OPENAI_BASE_URL && { openaiBaseUrl: env.OPENAI_BASE_URL }),
-      ...(env.OPENAI_API_KEY && { openaiApiKey: env.OPENAI_API_KEY }),
-      ...(env.AGENTWEAVER_MODEL_SERVER_TOOLS && { serverTools: env.AGENTWEAVER_MODEL_SERVER_TOOLS }),
-      ...(env.COPILOT_GITHUB_TOKEN && { copilotToken: env.COPILOT_GITHUB_TOKEN }),
-    },
+    models: readModels(env),
   })
 }
+
+const readModels = (env: ApiEnv) => ({
+  ...(env.OPENAI_BASE_URL && { openaiBaseUrl: env.OPENAI_BASE_URL }),
+  ...(env.OPENAI_API_KEY && { openaiApiKey: env.OPENAI_API_KEY }),
+  ...(env.AGENTWEAVER_MODEL_CREDENTIAL && { modelCredential: env.AGENTWEAVER_MODEL_CREDENTIAL }),
+  ...(env.AGENTWEAVER_MODEL_SERVER_TOOLS && { serverTools: env.AGENTWEAVER_MODEL_SERVER_TOOLS }),
+  ...(env.COPILOT_GITHUB_TOKEN && { copilotToken: env.COPILOT_GITHUB_TOKEN }),
+})
 
 /** Limits on runs. Times are in milliseconds. */
 const readLimits = (env: ApiEnv) => ({

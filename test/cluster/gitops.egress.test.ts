@@ -27,11 +27,13 @@ const URL_OF_GIT = `https://${GIT_PLACE.host}/${GIT_REPOSITORY}.git`
 /** The list of this repository, and one private repository. */
 function egressWithGit(): string {
   const policy = parse(readEgressPolicyText())
-  policy.classes.command.push({
+  const entry = {
     ...{ preset: 'git', host: GIT_PLACE.host, ports: [GIT_PLACE.port], mode: 'full' },
     ...{ repositories: [GIT_REPOSITORY], credential: 'git', addresses: [GIT_PLACE.address] },
     why: 'the private repository of the test',
-  })
+  }
+  policy.classes.command.push(entry)
+  policy.classes.agent.push(structuredClone(entry))
   return stringify(policy)
 }
 
@@ -44,6 +46,7 @@ const withProxy = (environment: Environment): Environment => ({
     mode: 'proxy',
     proxyAddress: PROXY,
     credentials: [{ id: 'git', variable: 'GIT_TOKEN' }],
+    model: { baseUrl: `https://${GIT_PLACE.host}/v1`, credential: 'git' },
     roots: [git.root],
   },
   ceiling: { network_enabled: true },
@@ -222,6 +225,21 @@ describe.skipIf(noNodes !== undefined)(
       expect(output).toBe('from team/app\n## main...origin/main')
       expect(workspace).toMatchObject({ kind: 'git', commit: expect.stringMatching(/^[0-9a-f]{40}$/) })
       expect(diff).toMatchObject({ files: [{ path: 'README', additions: 1 }], problems: [] })
+    })
+
+    it('lets an agent work on the repository with a model, and neither it nor its commands have the key', async () => {
+      const { id } = await api.service.startRun({
+        task: 'Add a line to README and push it',
+        workspace: { kind: 'git', url: URL_OF_GIT },
+        agent: { kind: 'openaiCompatible', model: 'fake-model' },
+        policy: { network_enabled: true },
+      })
+      const { state } = await ended(() => api.service.readRun(id))
+      const { items } = await api.service.readEvents(id, { limit: 1000 })
+
+      expect(state, JSON.stringify(items.slice(-20))).toBe('succeeded')
+      expect(git.refs()).toContain(`refs/heads/agentweaver/${id}/work`)
+      expect(JSON.stringify(items)).not.toContain(TOKEN)
     })
 
     it('keeps the token in the memory of the container that inserts it, and of no other process of the proxy', async () => {

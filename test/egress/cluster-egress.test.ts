@@ -40,6 +40,7 @@ function rig({ networkEnabled = true, proxies = 1, hasCredential = false, hasRou
       withheldFrom: () => [],
       standingOf: () => 'unlisted',
       loosenedFor: () => ['a.example'],
+      addressesOf: () => undefined,
     },
     credentials: {
       forRun: (runId, destinations) => ({

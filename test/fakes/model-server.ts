@@ -77,16 +77,9 @@ export interface ModelServerOptions {
 
 /** An OpenAI-compatible model server whose model is the function `respond`. */
 export async function startModelServer(options: ModelServerOptions): Promise<ModelServer> {
-  const { respond, extra = () => undefined, host = '127.0.0.1' } = options
-  const requests: ModelRequest[] = []
-  const paths: string[] = []
-  const server = createServer((request, response) => {
-    paths.push(`${request.method} ${request.url}`)
-    serve({ request, response, requests, respond, extra }).catch((error: unknown) => {
-      if (!response.headersSent) response.writeHead(500)
-      response.end(String(error))
-    })
-  })
+  const { host = '127.0.0.1' } = options
+  const { requests, paths, listener } = modelHandler(options)
+  const server = createServer(listener)
   await new Promise<void>((resolve) => server.listen(0, host, resolve))
   const { port } = server.address() as AddressInfo
   const origin = `http://${host}:${port}`
@@ -101,6 +94,20 @@ export async function startModelServer(options: ModelServerOptions): Promise<Mod
         server.closeAllConnections()
       }),
   }
+}
+
+/** Serves the same requests for another server. */
+export function modelHandler({ respond, extra = () => undefined }: Omit<ModelServerOptions, 'host'>) {
+  const requests: ModelRequest[] = []
+  const paths: string[] = []
+  const listener = (request: IncomingMessage, response: ServerResponse) => {
+    paths.push(`${request.method} ${request.url}`)
+    serve({ request, response, requests, respond, extra }).catch((error: unknown) => {
+      if (!response.headersSent) response.writeHead(500)
+      response.end(String(error))
+    })
+  }
+  return { requests, paths, listener }
 }
 
 type Exchange = {

@@ -2,6 +2,12 @@ import { MODEL_CREDENTIAL } from '../../../contracts/egress.ts'
 import type { AgentKind } from '../kind.ts'
 import { charterOf, invalidRequest, requiredModel } from '../requested-model.ts'
 
+/** The environment of the model runtime, with a server that it connects to itself. */
+const withoutProxy = (env: Readonly<Record<string, string>> = {}, url: string) => ({
+  ...env,
+  NO_PROXY: [env['NO_PROXY'], new URL(url).hostname].filter(Boolean).join(','),
+})
+
 /** Any endpoint that implements the chat completions API, with or without a key. */
 export const openaiCompatible = {
   resolve: (request, { openaiBaseUrl: server, openaiApiKey: token, egressUrl }) => {
@@ -22,7 +28,7 @@ export const openaiCompatible = {
       credential: token === undefined ? { kind: 'none' } : { kind: 'token', token },
     }
   },
-  route: (request, { openaiBaseUrl: upstream, openaiApiKey: token, serverTools }) =>
+  route: (request, { openaiBaseUrl: upstream, openaiApiKey: token, modelCredential, serverTools }) =>
     upstream === undefined
       ? undefined
       : {
@@ -31,8 +37,12 @@ export const openaiCompatible = {
           models: [requiredModel(request)],
           ...(serverTools && { serverTools }),
           ...(token !== undefined && { credential: MODEL_CREDENTIAL }),
+          ...(modelCredential !== undefined && { credential: modelCredential }),
         },
-  create: async ({ model: { name, baseUrl, server }, charter }, deps) => {
+  create: async ({ model: { name, baseUrl, server }, charter }, { runtimeEnv, ...others }) => {
+    // The model runtime would send the requests for the egress proxy to the egress proxy as a proxy.
+    const env = server === undefined ? runtimeEnv : withoutProxy(runtimeEnv, baseUrl)
+    const deps = { ...others, ...(env && { runtimeEnv: env }) }
     const { createCopilotAgent } = await import('../copilot/copilot-agent.ts')
     const open = async () => {
       if (server !== undefined) {

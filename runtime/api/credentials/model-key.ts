@@ -5,12 +5,17 @@ import type { Credentials } from './credentials.ts'
 /** The credentials of the proxy: those of the operator's list, and the key of the model server. */
 export function withModelKey(
   credentials: Credentials,
-  { openaiApiKey }: { readonly openaiApiKey?: string },
+  { openaiApiKey, modelCredential }: { readonly openaiApiKey?: string; readonly modelCredential?: string },
 ): Pick<Credentials, 'read' | 'placeholderOf' | 'variableOf'> {
   if (credentials.has(MODEL_CREDENTIAL))
     throw new SandboxError(
       'invalid_config',
       `AGENTWEAVER_CREDENTIALS_FILE: the id ${MODEL_CREDENTIAL} is reserved for the key of the model server; use another one`,
+    )
+  if (modelCredential !== undefined && !credentials.has(modelCredential))
+    throw new SandboxError(
+      'invalid_config',
+      `AGENTWEAVER_MODEL_CREDENTIAL: AGENTWEAVER_CREDENTIALS_FILE has no credential ${modelCredential}`,
     )
   const read = (id: string) =>
     id === MODEL_CREDENTIAL && openaiApiKey !== undefined

@@ -21,6 +21,8 @@ export interface NetworkRules {
   standingOf(run: NetworkRun & Pick<RunRow, 'kind'>, host: string): HostStanding
   /** Hosts that are reached without the limits of their entry, because the proxy does not look into TLS. */
   loosenedFor(kind: SandboxKind): readonly string[]
+  /** The addresses that an entry of the list for agents names for a server. Undefined without such an entry. */
+  addressesOf(server: URL): readonly string[] | undefined
 }
 
 /** What commands may reach: the list of the operator, and the settings of the run. The same on a laptop and in a cluster. */
@@ -32,17 +34,25 @@ export function createNetworkRules(policy: EgressPolicy): NetworkRules {
     egress.classes[kind]
       .filter((one) => one.caller === undefined && placementOf(one, 'laptop').kind === 'loosened')
       .map(({ host }) => host)
-  return rulesFor(
-    { agent: ofClass('agent'), command: ofClass('command') },
-    { agent: loosened('agent'), command: loosened('command') },
-  )
+  return {
+    ...rulesFor(
+      { agent: ofClass('agent'), command: ofClass('command') },
+      { agent: loosened('agent'), command: loosened('command') },
+    ),
+    addressesOf: ({ protocol, hostname, port }) => {
+      const number = port === '' ? (protocol === 'http:' ? 80 : 443) : Number(port)
+      return egress.classes.agent.find(
+        (one) => one.addresses && one.ports.includes(number) && hasHost([one.host], hostname),
+      )?.addresses
+    },
+  }
 }
 
 /** The rules for lists of destinations. `withoutLimits`: hosts whose limits the proxy cannot enforce. */
 export function rulesFor(
   destinations: Readonly<Record<SandboxKind, readonly EgressDestination[]>>,
   withoutLimits: Readonly<Record<SandboxKind, readonly string[]>>,
-): NetworkRules {
+): Omit<NetworkRules, 'addressesOf'> {
   return {
     destinationsOf: (run, kind) =>
       run.settings.network_enabled ? [...narrow(destinations[kind], hostsOf(run)).destinations] : undefined,

@@ -1,0 +1,60 @@
+import { expect, it } from 'vitest'
+import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { modelRouteOf } from '../../runtime/agents/registry.ts'
+import { readConfig } from '../../runtime/api/config.ts'
+import { NO_CREDENTIALS } from '../../runtime/api/credentials/credentials.ts'
+import { withModelKey } from '../../runtime/api/credentials/model-key.ts'
+import { createNetworkRules } from '../../runtime/api/egress/network-rules.ts'
+
+const POLICY = `
+apiVersion: agentweaver.io/v1
+kind: EgressPolicy
+name: test
+classes:
+  agent:
+    - { host: models.agentweaver-test.com, ports: [443], mode: full, caller: agent-host, addresses: [10.1.0.0/24], why: the model of the team }
+    - { host: open.agentweaver-test.com, ports: [443], mode: full, why: a host without addresses }
+  command: []
+`
+
+const credentials = {
+  ...NO_CREDENTIALS,
+  has: (id: string) => id === 'model',
+}
+
+const config = (env: Record<string, string>) => readConfig(env, { home: '/home/a', cwd: '/home/a' })
+
+it('reaches a model server at the addresses of its entry, and at no others of the list', () => {
+  const { addressesOf } = createNetworkRules(loadEgressPolicy(POLICY))
+
+  expect(addressesOf(new URL('https://models.agentweaver-test.com/v1'))).toEqual(['10.1.0.0/24'])
+  expect(addressesOf(new URL('https://models.agentweaver-test.com:8443/v1'))).toBeUndefined()
+  expect(addressesOf(new URL('http://models.agentweaver-test.com/v1'))).toBeUndefined()
+  expect(addressesOf(new URL('https://open.agentweaver-test.com/v1'))).toBeUndefined()
+})
+
+it('has a credential of the list as its key', () => {
+  const { models } = config({
+    OPENAI_BASE_URL: 'https://models.agentweaver-test.com/v1',
+    AGENTWEAVER_CREDENTIALS_FILE: '/c.yaml',
+    AGENTWEAVER_MODEL_CREDENTIAL: 'model',
+  })
+
+  expect(modelRouteOf({ kind: 'openaiCompatible', model: 'm' }, models)).toMatchObject({
+    credential: 'model',
+  })
+  expect(() => withModelKey(credentials, models)).not.toThrow()
+  expect(() => withModelKey(credentials, { ...models, modelCredential: 'other' })).toThrow(
+    'AGENTWEAVER_CREDENTIALS_FILE has no credential other',
+  )
+})
+
+it.each([
+  [
+    { OPENAI_API_KEY: 'k', AGENTWEAVER_CREDENTIALS_FILE: '/c.yaml' },
+    'cannot be combined with OPENAI_API_KEY',
+  ],
+  [{}, 'needs AGENTWEAVER_CREDENTIALS_FILE'],
+])('is refused with %j', (env, message) => {
+  expect(() => config({ AGENTWEAVER_MODEL_CREDENTIAL: 'model', ...env })).toThrow(message)
+})
