@@ -41,8 +41,9 @@ export function readCommittedTree(name: string): CommittedTree {
 }
 
 /** The policies that a tree would have in a mode that no committed environment uses. */
-export function inMode(tree: CommittedTree, mode: Environment['egress']['mode']): CommittedTree {
-  const environment: Environment = { ...tree.environment, egress: { mode } }
+export function inMode(tree: CommittedTree, mode: 'fqdn' | 'closed'): CommittedTree {
+  const { egressProxy: _proxy, ...sizes } = tree.environment.sizes
+  const environment: Environment = { ...tree.environment, sizes, egress: { mode } }
   const policies = chartObjects((chart) => addNetwork(chart, environment, readEgressPolicy())).filter(
     isPolicy,
   ) as KubeObject[]
