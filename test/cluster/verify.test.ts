@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'
+import { setEgress } from '../charts/fixture.ts'
 import { aFolder, runCli } from '../cli/run-cli.ts'
 import { describeWith } from './helpers/features.ts'
 import { OUTSIDE, startOutside } from './helpers/outside.ts'
@@ -132,6 +133,8 @@ const verifierOf =
     const environment = JSON.parse(readFileSync(join(ROOT, 'environments/pr-example.json'), 'utf8'))
     environment.slice.slug = space.namespace.replace(/^aw-pr-/, '').replace(/-sandboxes$/, '')
     environment.isolation = 'gvisor'
+    // The policies of this suite permit names. The proxy has its own suite.
+    setEgress(environment, { mode: 'fqdn' })
     environment.sizes.sandboxes.overhead = { cpuMillis: 0, memoryMib: 0 }
     environment.infra.sandboxNodes = {
       ...environment.infra.sandboxNodes,
