@@ -121,7 +121,8 @@ describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the committed ne
   })
 
   describe('while the agent hangs', () => {
-    const cells = useTree(LOCAL)
+    // Only these policies depend on the agent's resolver.
+    const cells = useTree(inMode(LOCAL, 'fqdn'))
 
     it('stay in force, and no name can be resolved through it', async () => {
       const byAddress = cells().filter(({ probe }) => probe?.to.kind !== 'name')

@@ -250,13 +250,18 @@ function nameCells(
   return [...known].flatMap(([name, ip]) =>
     [80, 443].map((port): TreeQuestion => {
       const probe: Probe = { from: end, to: { kind: 'name', name, ip }, protocol: 'TCP', port }
-      const isListed = isAnyName ? ip.startsWith(NAMED) : listed.get(name)?.includes(port)
+      const isListed = isAnyName ? isOutside(ip, tree) : listed.get(name)?.includes(port)
       const isMeant = (isListed ?? false) && !(name in REBOUND)
       const cell: Cell = { protocol: 'TCP', host: name, port }
       return { from: from.id, title: `${from.title} → ${name}`, prober, probe, cell, isMeant }
     }),
   )
 }
+
+/** Ranges of the documentation. The database of the local tree is in one, so the other trees see it as the internet. */
+const OUTSIDE = [NAMED, '198.51.100.']
+const isOutside = (ip: string, tree: CommittedTree): boolean =>
+  OUTSIDE.some((range) => ip.startsWith(range)) && ip !== databaseOf(tree)
 
 const ADDRESSES: Partial<Record<EndpointId, string>> = { metadata: METADATA, internet: INTERNET }
 
