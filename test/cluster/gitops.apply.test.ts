@@ -26,6 +26,16 @@ const noNodes = whyNoNodes()
 const POOLS = { apiVersion: `${CLAIM.group}/${CLAIM.version}`, plural: 'sandboxwarmpools' }
 const READY_MS = 60_000
 
+/** The address of a Service must be in the range of the cluster that gets the tree. */
+const inThisCluster = (proxyAddress: string) => (environment: Environment) => ({
+  ...environment,
+  egress: { ...environment.egress, proxyAddress },
+  infra: {
+    ...environment.infra,
+    network: { ...environment.infra.network, serviceCidrs: ['10.96.0.0/16'] },
+  },
+})
+
 describe.skipIf(noNodes !== undefined)(
   `the tree of a local cluster${noNodes ? ` (skipped: ${noNodes})` : ''}`,
   () => {
@@ -194,7 +204,7 @@ describe.skipIf(noNodes !== undefined)(
           '--dry-run=server',
           '--validate=strict',
           '--kustomize',
-          rig.render(name),
+          rig.render(name, inThisCluster('10.96.0.128')),
         )
 
         expect(output).not.toMatch(/^error|is invalid/im)
@@ -203,7 +213,7 @@ describe.skipIf(noNodes !== undefined)(
     )
 
     it('accepts a preview in the same cluster once the namespaces of the preview exist', async () => {
-      const preview = rig.render('pr-example')
+      const preview = rig.render('pr-example', inThisCluster('10.96.0.129'))
       const objects = readTreeObjects(preview)
       const namespaces = new Set(objects.map(({ object }) => object.metadata.namespace ?? ''))
       for (const name of namespaces) {
@@ -234,7 +244,7 @@ describe.skipIf(noNodes !== undefined)(
 
       expect(answers.map(({ code, output }) => [code, output.trim().split('\n').length])).toEqual([
         [0, 2],
-        [0, 7],
+        [0, 8],
       ])
     })
 
