@@ -68,6 +68,28 @@ describe('a request of an agent to its model', () => {
     expect(new TextDecoder().decode((await reader?.read())?.value)).toBe('data: last\n\n')
   })
 
+  it('is cancelled at the server when the agent leaves, and takes no place of the next', async () => {
+    let [waiting, cancelled] = [0, 0]
+    const { ask } = await modelRig({
+      answer: (request, response) => {
+        if (waiting === 8) return json({ choices: [] })(request, response)
+        waiting += 1
+        response.once('close', () => {
+          cancelled += 1
+        })
+      },
+    })
+    const leave = new AbortController()
+    const left = Array.from({ length: 8 }, () => ask(QUESTION, { signal: leave.signal }))
+    await until('the server has all requests', () => waiting === 8)
+    leave.abort()
+    for (const one of left) await expect(one).rejects.toThrow(/abort/)
+
+    await until('the server knows', () => cancelled === 8)
+
+    expect((await ask()).status).toBe(200)
+  })
+
   it('is refused for another model, another endpoint and a tool of the server, also later on a connection', async () => {
     const { ask, send, requests, denied, serverPort } = await modelRig()
 

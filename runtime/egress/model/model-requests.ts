@@ -2,12 +2,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { ModelRoute } from '../../../contracts/egress.ts'
 import type { AdmitOptions } from '../admit.ts'
+import { connectJudged } from '../connect-judged.ts'
 import type { OpenConnection } from '../connections.ts'
 import { type AnswerGuard, NO_CREDENTIALS } from '../credentials/gate.ts'
 import { type Question, shownPath } from '../decide.ts'
-import { dial } from '../dial.ts'
-import { PRIVATE_REMEDY, type Refusal } from '../refusals.ts'
-import { secure } from '../upstream-tls.ts'
+import type { Refusal } from '../refusals.ts'
 import { endWithError, RequestFailed, RequestRefused, sentenceOf, statusOf } from './answers.ts'
 import { exchange } from './exchange.ts'
 import { judgeBody } from './judge.ts'
@@ -37,6 +36,10 @@ export class ModelRequests {
   readonly onRequest = (request: IncomingMessage, response: ServerResponse): void => {
     // Node takes the socket away from a request that has ended.
     const client = request.socket
+    // A client that ends its side has cancelled the request. No SDK waits for an answer then.
+    const leave = () => client.destroy()
+    client.once('end', leave)
+    response.once('close', () => client.off('end', leave))
     this.#open += 1
     this.#serve(request, response, client)
       .catch((error: unknown) => this.#fail(error, request, response))
@@ -59,7 +62,8 @@ export class ModelRequests {
     const question = this.#questionOf(found.server)
     const connection = connections.begin(question, client)
     try {
-      const upstream = await this.#connect(found, connection)
+      const isGone = () => response.destroyed || client.destroyed
+      const upstream = await this.#connect(found, { connection, isGone })
       const sending = { server: found.server, endpoint, body, headers, guard, upstream }
       await exchange({ ...sending, headerBytes: limits.headerBytes }, response)
     } finally {
@@ -110,29 +114,16 @@ export class ModelRequests {
     }
   }
 
-  /** Connects to a checked address, and judges the connection again, because the state may have changed. */
-  async #connect({ route, server }: Route, connection: OpenConnection): Promise<Socket> {
-    const { connections, limits, roots } = this.#options
-    const { target, protocol } = server
-    const dialled = await dial(this.#options, target, destinationOf(route, server))
-    if (!dialled.ok && dialled.rule !== undefined) throw refused(dialled.rule, dialled.reason, PRIVATE_REMEDY)
-    if (!dialled.ok) throw new RequestFailed(`it cannot be reached: ${dialled.reason}`)
-    const { socket } = dialled
-    connection.upstream = socket
-    socket.on('error', () => socket.destroy())
-    const secured = await (protocol === 'https'
-      ? secure(socket, { servername: target.host.name, ca: roots, ms: limits.handshakeMs })
-      : ({ ok: true, socket } as const))
-    const late = connections.decide(connection.question)
-    if (secured.ok && late.ok) {
-      secured.socket.setTimeout(limits.idleMs, () => secured.socket.destroy())
-      return secured.socket
-    }
-    socket.destroy()
-    if (!late.ok) throw new RequestRefused(late.refusal)
-    const reason = secured.ok ? 'the connection was closed' : secured.reason
-    if (secured.ok || !secured.isCertificate) throw new RequestFailed(`it cannot be reached: ${reason}`)
-    throw refused('certificate', reason, CERTIFICATE_REMEDY)
+  async #connect(
+    { route, server }: Route,
+    { connection, isGone }: { readonly connection: OpenConnection; readonly isGone: () => boolean },
+  ): Promise<Socket> {
+    const { protocol } = server
+    const destination = destinationOf(route, server)
+    const connected = await connectJudged(this.#options, { connection, destination, protocol, isGone })
+    if (connected.ok) return connected.socket
+    if (connected.refusal) throw new RequestRefused(connected.refusal)
+    throw new RequestFailed(`it cannot be reached: ${connected.reason}`)
   }
 
   #fail(error: unknown, request: IncomingMessage, response: ServerResponse): void {
@@ -167,8 +158,6 @@ export class ModelRequests {
 const ONLY_AGENT = 'only the agent itself may call the model, not its commands'
 const NO_ROUTE = 'the agent of this run does not call a model through the egress proxy'
 const PATH_REMEDY = 'Use the API of OpenAI for chat completions or responses.'
-const CERTIFICATE_REMEDY =
-  'A person can check the server, or add its certificate authority to the file that AGENTWEAVER_EGRESS_ROOTS_FILE names.'
 const TOO_MANY: Refusal = {
   rule: 'too-many-connections',
   reason: `the agent already has ${AT_ONCE} open requests to its model`,
