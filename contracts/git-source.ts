@@ -4,6 +4,10 @@ import { SETTINGS_FILE } from './policy.ts'
 /** The commit that a run on a repository began with. */
 export const CommitId = z.string().regex(/^[0-9a-f]{40}(?:[0-9a-f]{24})?$/)
 
+/** Of the names of refs that git allows, those that every program reads in the same way. */
+export const GIT_REF =
+  /^(?!.*(?:\.\.|\/\/|@\{|\.lock(?:\/|$)|\/\.|\.$|\/$))[A-Za-z0-9_][A-Za-z0-9._/+@#=-]{0,199}$/
+
 /** A repository that the run clones inside its sandbox, through the egress proxy. */
 export const GitWorkspace = z.strictObject({
   kind: z.literal('git'),

@@ -1,3 +1,5 @@
+import { matchesSegments, segmentsOf } from '../../policies/agent/egress/path-pattern.ts'
+
 /**
  * A path in each way in which a server may read it: as it is spelled, and decoded. Each reading is a list of segments;
  * an empty last segment stands for a slash at the end.
@@ -71,42 +73,12 @@ const isDisguised = (decoded: string): boolean =>
   OTHER_SLASHES.test(decoded) ||
   [...decoded].some((letter) => letter > '\x7f' && LOOKS_ALIKE.test(letter.normalize('NFKC')))
 
-const segmentsOf = (path: string) => path.slice(1).split('/')
-
 const arePlain = (segments: readonly string[]) =>
   segments.every(
     (segment, index) =>
       (segment !== '' || index === segments.length - 1) && !/^(?:\.|\+|\s|%20)+$/.test(segment),
   )
 
-/**
- * Whether a pattern matches every reading of a path. `*` stands for any characters of one segment, and `**` as the last
- * segment for one or more segments, also for the empty one after a slash at the end.
- */
-export const matchesPath = (pattern: string, { readings }: RequestPath): boolean => {
-  const parts = segmentsOf(pattern)
-  return readings.every((segments) => matchesSegments(parts, segments))
-}
-
-function matchesSegments(pattern: readonly string[], segments: readonly string[]): boolean {
-  const isOpen = pattern.at(-1) === '**'
-  const fixed = isOpen ? pattern.slice(0, -1) : pattern
-  const isLong = isOpen ? segments.length > fixed.length : segments.length === fixed.length
-  return isLong && fixed.every((part, index) => matchesSegment(part, segments[index] as string))
-}
-
-function matchesSegment(pattern: string, segment: string): boolean {
-  const [first = '', ...rest] = pattern.split('*')
-  const last = rest.pop()
-  if (last === undefined) return pattern === segment
-  if (segment === '' || segment.length < first.length + last.length) return false
-  if (!segment.startsWith(first) || !segment.endsWith(last)) return false
-  const end = segment.length - last.length
-  let at = first.length
-  for (const piece of rest) {
-    const found = segment.indexOf(piece, at)
-    if (found < 0 || found + piece.length > end) return false
-    at = found + piece.length
-  }
-  return true
-}
+/** Whether a pattern matches every reading of a path. */
+export const matchesPath = (pattern: string, { readings }: RequestPath): boolean =>
+  readings.every((segments) => matchesSegments(pattern, segments))

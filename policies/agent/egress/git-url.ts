@@ -1,7 +1,9 @@
 import type { EgressDestination } from '../../../contracts/egress.ts'
+import { GIT_REF } from '../../../contracts/git-source.ts'
 import type { RunPhase } from '../../../contracts/policy.ts'
 import { parseHostName } from './host-name.ts'
 import { hasHost } from './narrow.ts'
+import { matchesSegments, segmentsOf } from './path-pattern.ts'
 
 /** A repository on a server, in the one spelling that every part of the product reads in the same way. */
 export interface GitUrl {
@@ -73,14 +75,11 @@ function sshReason(text: string): string {
 }
 
 const CONTROL = /[\p{Cc}\p{Cf}]/u
-/** Of the names that git allows, those that every program reads in the same way. */
-const REF = /^(?!.*(?:\.\.|\/\/|@\{|\.lock(?:\/|$)|\/\.|\.$|\/$))[A-Za-z0-9_][A-Za-z0-9._/+@#=-]{0,199}$/
-
 /** Why a ref cannot be used. Undefined if it can. */
 export function refFault(ref: string): string | undefined {
   if (CONTROL.test(ref)) return 'The ref contains a control character.'
   if (ref.startsWith('-')) return 'The ref begins with "-". Git would read it as an option.'
-  if (REF.test(ref)) return undefined
+  if (GIT_REF.test(ref)) return undefined
   return 'The ref must be the name of a branch or a tag, or a full commit id.'
 }
 
@@ -107,18 +106,5 @@ const allowsRequest = ({ requests, methods }: EgressDestination, method: string,
   (requests ?? [{ methods, paths: ['/**'] }]).some(
     (one) =>
       (one.methods === 'any' || one.methods.includes(method)) &&
-      one.paths.some((pattern) => matchesPattern(pattern, path)),
+      one.paths.some((pattern) => matchesSegments(pattern, segmentsOf(path))),
   )
-
-/** `*` stands for any characters of one segment, and `**` as the last segment for the rest. The path is plain. */
-function matchesPattern(pattern: string, path: string): boolean {
-  const parts = pattern.split('/')
-  const isOpen = parts.at(-1) === '**'
-  const fixed = isOpen ? parts.slice(0, -1) : parts
-  const segments = path.split('/')
-  if (isOpen ? segments.length <= fixed.length : segments.length !== fixed.length) return false
-  return fixed.every((part, index) => segmentPattern(part).test(segments[index] ?? ''))
-}
-
-const segmentPattern = (part: string) =>
-  new RegExp(`^${part.replaceAll(/[.+?^${}()|[\]\\]/g, '\\$&').replaceAll('*', '[^/]*')}$`)

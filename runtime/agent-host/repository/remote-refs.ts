@@ -1,3 +1,5 @@
+import { GIT_REF } from '../../../contracts/git-source.ts'
+
 /** What to fetch, and what to check out. */
 export interface Wanted {
   /** A commit, or a ref and where it is stored. */
@@ -9,10 +11,7 @@ export interface Wanted {
 }
 
 const COMMIT = /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/
-/** Of a ref name as `git check-ref-format` allows it, only what every program reads in the same way. */
-const REF_NAME = /^(?!.*(?:\.\.|\/\/|@\{|\.lock(?:\/|$)|\/\.|\.$|\/$))[A-Za-z0-9_][A-Za-z0-9._/+@#=-]{0,199}$/
-
-export const isRefName = (text: string): boolean => REF_NAME.test(text)
+export const isRefName = (text: string): boolean => GIT_REF.test(text)
 
 /** Lines of `git ls-remote --symref`: `ref: NAME TAB HEAD`, and `COMMIT TAB NAME`. */
 function parse(listing: string) {

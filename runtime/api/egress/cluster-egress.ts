@@ -113,7 +113,7 @@ export class ClusterEgress implements SandboxEgress {
     for (const { network } of [...this.#open.values()]) this.#leave(network)
   }
 
-  /** Tells the sandbox of a run what it may use now. The process that drives the run does it with the next token otherwise. */
+  /** Gives the sandbox of a run its new grant, if this process drives the run. Otherwise the sandbox gets it with its next token. */
   async changed(runId: string): Promise<void> {
     for (const { client, network } of [...this.#open.values()])
       if (network.runId === runId)

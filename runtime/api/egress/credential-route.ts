@@ -50,7 +50,7 @@ export function registerCredentialRoute(app: FastifyInstance, options: Credentia
   })
 }
 
-/** From the store, not from the last state: a run that has ended gets no value any more. */
+/** Reads the store instead of the last state that was sent, so that a run that has ended gets no value. */
 async function mayUse(
   options: CredentialRouteOptions,
   { runId, generation, credential }: EgressCredentialRequest,
