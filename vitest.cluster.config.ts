@@ -10,7 +10,7 @@ const MACHINE = ['lifecycle', 'packets'].map((name) => `test/cluster/harness/${n
 const WAITS = ['node-loss.*', 'identity-timing'].map((name) => `test/cluster/harness/${name}.test.ts`)
 /**
  * A measurement of time may be repeated once, because other work on the machine can delay it. The gate lists the file as
- * flaky. Every other failure counts.
+ * flaky, as it does with a file that passes when it runs once more by itself.
  */
 const TIMES = {
   count: 1,

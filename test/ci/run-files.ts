@@ -30,7 +30,8 @@ export async function runFiles(root: string, files: readonly string[] = []): Pro
   return result
 }
 
-function resultOf(root: string, module: TestModule): FileResult {
+/** The counts and the failures of one file that has run. */
+export function resultOf(root: string, module: TestModule): FileResult {
   const tests = [...module.children.allTests()]
   const inState = (state: string) => tests.filter((test) => test.result().state === state)
   const failed = inState('failed').map((test) => lineOf(test.fullName, test.result().errors?.[0]?.message))
@@ -51,7 +52,7 @@ function errorOf(module: TestModule): string | undefined {
 
 const MAX_CHARS = 300
 
-const lineOf = (test: string, reason = 'no reason was given'): string =>
+export const lineOf = (test: string, reason = 'no reason was given'): string =>
   [test, stripVTControlCharacters(reason).trim().split('\n', 1)[0]]
     .filter((part) => part)
     .join(': ')

@@ -22,6 +22,16 @@ const DEPLOY_MS = 420_000
 
 const shell = (command: string): PlanStep => ({ kind: 'tool', tool: 'run_command', arguments: { command } })
 const say = (text: string): PlanStep => ({ kind: 'say', text })
+type Owner = { readonly kind: string; readonly uid: string }
+/** An object with what explains why it is still there: its marks for deletion and its state. */
+const describeLeft = ({ kind, metadata, ...rest }: KubeObject): string =>
+  JSON.stringify([
+    kind,
+    metadata.name,
+    metadata.deletionTimestamp,
+    metadata.finalizers,
+    rest['status']?.phase,
+  ])
 const print = (text: string) => process.stderr.write(`${text}\n`)
 
 describe.skipIf(noNodes !== undefined)(
@@ -87,12 +97,24 @@ describe.skipIf(noNodes !== undefined)(
       }
       throw new Error(`the run ended without ${type}:\n${told(seen)}`)
     }
+    /** Waits until there is no claim, and no Sandbox or pod that is not a warm pool's. */
     async function nothingLeft(): Promise<void> {
       const claims = { apiVersion: 'extensions.agents.x-k8s.io/v1beta1', plural: 'sandboxclaims' }
+      const sandboxes = { apiVersion: 'agents.x-k8s.io/v1beta1', plural: 'sandboxes' }
+      const list = async (path: { apiVersion: string; plural: string }) =>
+        (await api.rig.client.list({ ...path, namespace: SANDBOXES })).items
+      const ownerOf = ({ metadata }: KubeObject) => metadata['ownerReferences']?.[0] as Owner | undefined
       await waitUntil({ what: 'nothing to be left', timeoutMs: GONE_MS, everyMs: 250 }, async () => {
-        const { items } = await api.rig.client.list({ ...claims, namespace: SANDBOXES })
-        const pods = await api.rig.client.list({ apiVersion: 'v1', plural: 'pods', namespace: SANDBOXES })
-        return items.length === 0 && pods.items.length === 5 ? true : undefined
+        const [pods, boxes] = [await list({ apiVersion: 'v1', plural: 'pods' }), await list(sandboxes)]
+        const warm = boxes.filter((box) => ownerOf(box)?.kind === 'SandboxWarmPool')
+        const ofWarm = (pod: KubeObject) => warm.some(({ metadata }) => metadata.uid === ownerOf(pod)?.uid)
+        const left = [
+          ...(await list(claims)),
+          ...boxes.filter((box) => !warm.includes(box)),
+          ...pods.filter((pod) => !ofWarm(pod)),
+        ]
+        if (left.length > 0) throw new Error(`left: ${left.map(describeLeft).join(' ')}`)
+        return warm.length > 0
       })
     }
 

@@ -2,7 +2,16 @@ import { globSync } from 'node:fs'
 import { join, matchesGlob } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import config from '../../vitest.cluster.config.ts'
-import { countsOf, failureList, flakyLines, STEPS, timeTable } from '../cluster/run/suites.ts'
+import type { FileReport } from '../cluster/run/report.ts'
+import {
+  countsOf,
+  failureList,
+  flakyLines,
+  judge,
+  type ProjectResult,
+  STEPS,
+  timeTable,
+} from '../cluster/run/suites.ts'
 
 interface Project {
   readonly test: {
@@ -16,8 +25,21 @@ interface Project {
 const ROOT = join(import.meta.dirname, '..', '..')
 const projects = ((config.test?.projects ?? []) as unknown as Project[]).map(({ test }) => test)
 
-const report = (change: object) =>
-  JSON.stringify({ numPassedTests: 2, numFailedTests: 0, success: true, testResults: [], ...change })
+const file = (name: string, change: Partial<FileReport> = {}): FileReport => ({
+  file: `test/cluster/${name}`,
+  ms: 1,
+  passed: 2,
+  skipped: 0,
+  failures: [],
+  repeated: [],
+  ...change,
+})
+const projectOf = (name: string, files: readonly FileReport[], strays = 0): ProjectResult => ({
+  name,
+  ms: 1,
+  ...countsOf({ files, strays }, files.every(({ failures }) => failures.length === 0) && strays === 0),
+})
+const broken = file('pod.test.ts', { failures: ['a pod ends: Error: still there'] })
 
 describe('the steps of npm run ci:cluster', () => {
   it('contain every project once', () => {
@@ -62,96 +84,92 @@ describe('a failed cluster test', () => {
 
 describe('the result of a project', () => {
   it.each([
-    { what: 'no failure where all passed', json: report({}), ended: true, failed: 0 },
-    { what: 'no failure where all was skipped', json: report({ numPassedTests: 0 }), ended: true, failed: 0 },
-    { what: 'each failure', json: report({ numFailedTests: 3, success: false }), ended: false, failed: 3 },
-    { what: 'one where a file could not start', json: report({ success: false }), ended: false, failed: 1 },
-    { what: 'one where the runner did not end well', json: report({}), ended: false, failed: 1 },
-  ])('is $what', ({ json, ended, failed }) => {
-    expect(countsOf(json, ended)).toMatchObject({ failed })
+    { what: 'no failure where all passed', files: [file('a')], ended: true, failed: 0 },
+    { what: 'no failure where all was skipped', files: [file('a', { passed: 0 })], ended: true, failed: 0 },
+    { what: 'each failure', files: [file('a', { failures: ['x', 'y'] }), broken], ended: false, failed: 3 },
+    { what: 'one where a hook failed', files: [file('a', { failures: ['hook'] })], ended: false, failed: 1 },
+    { what: 'one where an error belongs to no file', files: [file('a')], strays: 1, ended: true, failed: 1 },
+    { what: 'one where the runner did not end well', files: [file('a')], ended: false, failed: 1 },
+  ])('is $what', ({ files, strays = 0, ended, failed }) => {
+    expect(countsOf({ files, strays }, ended)).toMatchObject({ failed })
   })
 
   it('is printed with its time and its slowest files in at most fifteen lines', () => {
-    const files = Array.from({ length: 20 }, (_, index) => ({ name: `file-${index}`, ms: index * 1_000 }))
+    const files = Array.from({ length: 20 }, (_, index) => file(`${index}`, { ms: index * 1_000 }))
 
     const lines = timeTable([
-      { name: 'first', ms: 61_400, passed: 1, failed: 0, files, failures: [], repeated: [] },
-      { name: 'second', ms: 9_000, passed: 1, failed: 0, files: [], failures: [], repeated: [] },
+      { ...projectOf('first', files), ms: 61_400 },
+      { ...projectOf('second', []), ms: 9_000 },
     ]).split('\n')
 
     expect(lines).toHaveLength(15)
     expect(lines.slice(0, 4)).toEqual([
       '    61 s  project first',
       '     9 s  project second',
-      '    19 s  file-19',
-      '    18 s  file-18',
+      '    19 s  test/cluster/19',
+      '    18 s  test/cluster/18',
     ])
   })
 })
 
-describe('the list of failures', () => {
-  const test = (fullName: string, ...failureMessages: string[]) => ({
-    fullName,
-    status: failureMessages.length > 0 ? 'failed' : 'passed',
-    failureMessages,
-  })
-  const file = (name: string, change: object) => ({
-    name: join(ROOT, 'test/cluster', name),
-    startTime: 0,
-    endTime: 1,
-    status: 'failed',
-    message: '',
-    assertionResults: [],
-    ...change,
-  })
-  const projectOf = (name: string, testResults: readonly object[]) => ({
-    name,
-    ms: 1,
-    ...countsOf(report({ numFailedTests: 1, success: false, testResults }), false),
+describe('a project whose failed files ran again', () => {
+  it('has passed, with the first failures listed as flaky', () => {
+    const again = file('pod.test.ts', { passed: 3 })
+
+    const result = judge(projectOf('cluster', [broken, file('good.test.ts')]), projectOf('cluster', [again]))
+
+    expect(result).toMatchObject({ passed: 5, failed: 0, failures: [] })
+    expect(flakyLines([result])).toEqual(['test/cluster/pod.test.ts: a pod ends: Error: still there'])
   })
 
-  it('contains file, test and the first line of the reason', () => {
-    const pod = file('pod.test.ts', {
-      assertionResults: [
-        test('a pod starts'),
-        test('a pod ends', '\u001b[31mError: still there\u001b[39m\n    at x'),
-      ],
+  it('has failed where the file failed again', () => {
+    const result = judge(projectOf('cluster', [broken]), projectOf('cluster', [broken]))
+
+    expect(result).toMatchObject({ failed: 1, flaky: [] })
+  })
+
+  it('has failed where an error belonged to no file, in either run', () => {
+    const good = file('pod.test.ts')
+
+    expect(judge(projectOf('cluster', [broken], 1), projectOf('cluster', [good]))).toMatchObject({
+      failed: 1,
     })
-    const setup = file('setup.test.ts', { message: 'no cluster\nat y' })
-    const good = file('good.test.ts', { status: 'passed', assertionResults: [test('is good')] })
+    expect(judge(projectOf('cluster', [broken]), projectOf('cluster', [good], 1))).toMatchObject({
+      failed: 1,
+    })
+  })
 
-    const list = failureList([projectOf('cluster', [pod, setup, good]), projectOf('waits', [])])
+  it('has failed where the second run left no report', () => {
+    const nothing = { ...projectOf('cluster', []), failed: 1, failures: ['project cluster left no report'] }
+
+    expect(judge(projectOf('cluster', [broken]), nothing)).toMatchObject({ failed: 1, flaky: [] })
+  })
+})
+
+describe('the list of failures', () => {
+  it('contains file, test and reason', () => {
+    const list = failureList([projectOf('cluster', [broken, file('good')]), { ...projectOf('waits', [], 1) }])
 
     expect(list.split('\n').map((line) => line.trim())).toEqual([
       'test/cluster/pod.test.ts: a pod ends: Error: still there',
-      'test/cluster/setup.test.ts: no cluster',
       'project waits failed outside its tests',
     ])
   })
 
   it('lists tests that passed when they were repeated separately', () => {
-    const late = {
-      ...test('a cancel is quick', 'AssertionError: expected 9 to be less than 2\n at z'),
-      status: 'passed',
-    }
-    const pod = file('pod.test.ts', { status: 'passed', assertionResults: [test('a pod starts'), late] })
-    const results = [{ name: 'cluster', ms: 1, ...countsOf(report({ testResults: [pod] }), true) }]
+    const late = 'a cancel is quick: AssertionError: expected 9 to be less than 2'
+    const results = [projectOf('cluster', [file('pod.test.ts', { repeated: [late] })])]
 
-    expect(flakyLines(results)).toEqual([
-      'test/cluster/pod.test.ts: a cancel is quick: AssertionError: expected 9 to be less than 2',
-    ])
+    expect(flakyLines(results)).toEqual([`test/cluster/pod.test.ts: ${late}`])
     expect(failureList(results)).toBe('')
   })
 
   it('has a limited length', () => {
-    const assertionResults = Array.from({ length: 300 }, (_, index) =>
-      test(`test ${index}`, 'x'.repeat(5_000)),
-    )
+    const failures = Array.from({ length: 300 }, (_, index) => `test ${index}`)
 
-    const lines = failureList([projectOf('cluster', [file('pod.test.ts', { assertionResults })])]).split('\n')
+    const lines = failureList([projectOf('cluster', [file('pod.test.ts', { failures })])]).split('\n')
 
     expect(lines).toHaveLength(21)
     expect(lines.at(-1)?.trim()).toBe('and 280 more')
-    expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(410)
   })
 })

@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, relative } from 'node:path'
-import { stripVTControlCharacters } from 'node:util'
+import { join } from 'node:path'
 import { deferred } from '../../../devcluster/deferred.ts'
+import { type FileReport, type ProjectReport, REPORT_FILE } from './report.ts'
 
 /**
  * The projects of `vitest.cluster.config.ts` as the gate runs them: projects of one step run in parallel, the steps run
@@ -12,11 +12,12 @@ import { deferred } from '../../../devcluster/deferred.ts'
  */
 export const STEPS = [['cluster', 'waits'], ['packets'], ['harness', 'gitops'], ['api'], ['machine']] as const
 
-const ROOT = join(import.meta.dirname, '..', '..', '..')
+const REPORTER = join(import.meta.dirname, 'report.ts')
+/** If more files fail, the failures are not random, and no file is run again. */
+const MAX_AGAIN = 4
 const FORCE_MS = 30_000
 const MAX_LINES = 15
 const MAX_FAILURES = 20
-const MAX_FAILURE_CHARS = 400
 
 export interface Timed {
   readonly name: string
@@ -26,37 +27,57 @@ export interface Timed {
 export interface ProjectResult extends Timed {
   readonly passed: number
   readonly failed: number
-  readonly files: readonly Timed[]
-  /** A line for each failed test and each failed file: its place, its name, and the start of the error. */
+  readonly files: readonly FileReport[]
+  /** How many errors belong to none of the files. */
+  readonly strays: number
+  /** `file: test: reason` for each failed test and each failed file. */
   readonly failures: readonly string[]
-  /** The same line for each test that exceeded its time and passed in a second measurement. */
-  readonly repeated: readonly string[]
+  /** The same for each failure that did not happen a second time. */
+  readonly flaky: readonly string[]
 }
 
-/** Runs every project and returns the result of each. A project that is unfinished at the deadline has failed. */
+/**
+ * Runs every project and returns the result of each. A project that is unfinished at the deadline has failed. Files
+ * that failed run once more by themselves, unless so many failed that it cannot be by chance.
+ */
 export async function runSteps(deadline: number, print: (text: string) => void): Promise<ProjectResult[]> {
   const results: ProjectResult[] = []
   for (const step of STEPS) {
     const lanes = step.map((name, index) => runProject(name, { deadline, print, aside: index > 0 }))
     results.push(...(await Promise.all(lanes)))
   }
-  return results
+  if (sum(results.map((result) => brokenFiles(result).length)) > MAX_AGAIN) return results
+  const final: ProjectResult[] = []
+  for (const result of results) {
+    const only = brokenFiles(result)
+    const again = only.length > 0 ? await runProject(result.name, { deadline, print, only }) : undefined
+    final.push(again ? judge(result, again) : result)
+  }
+  return final
 }
+
+const brokenFiles = ({ files }: ProjectResult): string[] =>
+  files.filter(({ failures }) => failures.length > 0).map(({ file }) => file)
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0)
 
 interface Lane {
   readonly deadline: number
   readonly print: (text: string) => void
   /** Prints the output only when the project has ended, so that parallel projects do not mix their output. */
-  readonly aside: boolean
+  readonly aside?: boolean
+  /** Runs only these files. */
+  readonly only?: readonly string[]
 }
 
-async function runProject(name: string, { deadline, print, aside }: Lane): Promise<ProjectResult> {
+async function runProject(name: string, lane: Lane): Promise<ProjectResult> {
+  const { deadline, print, aside = false, only = [] } = lane
   const folder = mkdtempSync(join(tmpdir(), 'cluster-ci-'))
   const file = join(folder, 'report.json')
-  const args = ['--project', name, '--reporter=default', '--reporter=json', `--outputFile.json=${file}`]
+  const args = ['--project', name, '--reporter=default', `--reporter=${REPORTER}`, ...only]
   const begun = performance.now()
   const child = spawn(process.execPath, [join(import.meta.dirname, 'run-suites.ts'), ...args], {
     stdio: ['ignore', aside ? 'pipe' : 'inherit', aside ? 'pipe' : 'inherit'],
+    env: { ...process.env, [REPORT_FILE]: file },
   })
   let said = ''
   for (const stream of [child.stdout, child.stderr]) {
@@ -67,11 +88,13 @@ async function runProject(name: string, { deadline, print, aside }: Lane): Promi
   try {
     const code = await endOf(child, deadline)
     if (aside) print(said)
-    return { name, ms: performance.now() - begun, ...countsOf(readFileSync(file, 'utf8'), code === 0) }
+    const report = JSON.parse(readFileSync(file, 'utf8')) as ProjectReport
+    return { name, ms: performance.now() - begun, ...countsOf(report, code === 0) }
   } catch (error) {
     print(`the suites of ${name} left no report: ${error}\n`)
     const failures = [`project ${name} left no report`]
-    return { name, ms: performance.now() - begun, passed: 0, failed: 1, files: [], failures, repeated: [] }
+    const nothing = { passed: 0, failed: 1, files: [], strays: 0, failures, flaky: [] }
+    return { name, ms: performance.now() - begun, ...nothing }
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
@@ -93,61 +116,40 @@ async function endOf(child: ChildProcess, deadline: number): Promise<number | nu
   }
 }
 
-interface Report {
-  readonly numPassedTests: number
-  readonly numFailedTests: number
-  readonly success: boolean
-  readonly testResults: readonly {
-    readonly name: string
-    readonly startTime: number
-    readonly endTime: number
-    readonly status: string
-    readonly message: string
-    readonly assertionResults: readonly {
-      readonly fullName: string
-      readonly status: string
-      readonly failureMessages: readonly string[]
-    }[]
-  }[]
-}
-
-/** Reads the counts from vitest's report. A project that failed outside its tests counts as one failure. */
-export function countsOf(json: string, ended: boolean): Omit<ProjectResult, keyof Timed> {
-  const { numPassedTests: passed, numFailedTests, success, testResults } = JSON.parse(json) as Report
-  const good = ended && success && numFailedTests === 0
-  const files = testResults.map(({ name, startTime, endTime }) => ({
-    name: relative(ROOT, name),
-    ms: endTime - startTime,
-  }))
+/** Adds up a project's report. A project that failed outside its files counts as one failure. */
+export function countsOf({ files, strays }: ProjectReport, ended: boolean): Omit<ProjectResult, keyof Timed> {
+  const failures = files.flatMap((one) => one.failures.map((line) => `${one.file}: ${line}`))
+  const good = ended && strays === 0
   return {
-    passed,
-    failed: Math.max(numFailedTests, good ? 0 : 1),
+    passed: sum(files.map(({ passed }) => passed)),
+    failed: Math.max(failures.length, good ? 0 : 1),
     files,
-    failures: testResults.flatMap(failuresOf),
-    repeated: testResults.flatMap(({ name, assertionResults }) =>
-      assertionResults
-        .filter(({ status, failureMessages }) => status === 'passed' && failureMessages.length > 0)
-        .map(({ fullName, failureMessages }) => lineOf(name, fullName, failureMessages[0])),
-    ),
+    strays,
+    failures,
+    flaky: files.flatMap((one) => one.repeated.map((line) => `${one.file}: ${line}`)),
   }
 }
 
-const lineOf = (file: string, what: string, reason = ''): string =>
-  [relative(ROOT, file), what, stripVTControlCharacters(reason).trim().split('\n', 1)[0]]
-    .filter((part) => part)
-    .join(': ')
-    .slice(0, MAX_FAILURE_CHARS)
-
-/** Where no test of a failed file failed, the file did (its setup, or a hook). */
-function failuresOf({ name, status, message, assertionResults }: Report['testResults'][number]): string[] {
-  const failed = assertionResults.filter((test) => test.status === 'failed')
-  if (failed.length === 0) return status === 'failed' ? [lineOf(name, '', message)] : []
-  return failed.map(({ fullName, failureMessages }) => lineOf(name, fullName, failureMessages[0]))
+/**
+ * The result of a project whose failed files ran a second time, with nothing in parallel. A file that passed then
+ * counts as passed, and its first failures are listed as flaky.
+ */
+export function judge(first: ProjectResult, again: ProjectResult): ProjectResult {
+  const mended = again.files.filter((file) => file.failures.length === 0 && again.strays === 0)
+  const second = (file: FileReport) => mended.find((one) => one.file === file.file)
+  const files = first.files.map((file) => second(file) ?? file)
+  const flaky = first.files
+    .filter(second)
+    .flatMap((file) => file.failures.map((line) => `${file.file}: ${line}`))
+  const { strays, ...rest } = countsOf({ files, strays: first.strays }, true)
+  return { ...rest, strays, name: first.name, ms: first.ms + again.ms, flaky: [...rest.flaky, ...flaky] }
 }
 
 /** Where the time went: every project in the order in which they ran, and the files that took longest. */
 export function timeTable(results: readonly ProjectResult[]): string {
-  const files = results.flatMap((result) => result.files).sort((a, b) => b.ms - a.ms)
+  const files = results
+    .flatMap((result) => result.files.map(({ file, ms }) => ({ name: file, ms })))
+    .sort((a, b) => b.ms - a.ms)
   const line = ({ name, ms }: Timed) => `${(ms / 1000).toFixed(0).padStart(6)} s  ${name}`
   const projects = results.map(({ name, ms }) => line({ name: `project ${name}`, ms }))
   return [...projects, ...files.slice(0, MAX_LINES - projects.length).map(line)].join('\n')
@@ -161,9 +163,9 @@ export function failureList(results: readonly ProjectResult[]): string {
   return listOf(failures)
 }
 
-/** Tests that exceeded their time first, and passed in a second measurement. */
+/** The failures that did not happen a second time. Each is a defect. */
 export const flakyLines = (results: readonly ProjectResult[]): string[] =>
-  results.flatMap(({ repeated }) => repeated)
+  results.flatMap(({ flaky }) => flaky)
 
 function listOf(lines: readonly string[]): string {
   const more = lines.length - MAX_FAILURES
