@@ -9,6 +9,7 @@ import {
   type DenyTool,
   EventPage,
   FileListing,
+  FinishedCommand,
   type ForkRunInput,
   Readiness,
   Run,
@@ -36,6 +37,7 @@ import { commandEvents } from '../kit/command-events.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { type EventStreamOptions, followEvents } from './event-stream.ts'
 import { toUrlPath } from './file-path.ts'
+import { readLongAnswer } from './long-answer.ts'
 import { createTransport, type ServiceAddress, type Transport, type WireRequest } from './transport.ts'
 
 export type ClientOptions = ServiceAddress & {
@@ -238,6 +240,20 @@ function commandCalls({ transport, call, command }: Parts) {
       const from = { after: afterSequence, signal: options?.signal }
       yield* commandEvents(followEvents(transport, runPath(id, 'stream'), from), commandId)
     },
+    /**
+     * Runs a command once and returns its result with its output. Repeats the request if the connection breaks. If the
+     * signal aborts, the command continues until its timeout.
+     */
+    execCommand: async (id: string, request: StartCommandInput, options?: CallOptions) =>
+      parseAnswer(
+        FinishedCommand,
+        await readLongAnswer(transport, {
+          method: 'POST',
+          path: runPath(id, 'commands'),
+          json: request,
+          ...options,
+        }),
+      ),
     cancelCommand: (id: string, commandId: string, options?: CallOptions) =>
       command({ method: 'DELETE', path: runPath(id, 'commands', commandId), ...options }),
   }
