@@ -5,6 +5,7 @@ import { cancelCommand } from './commands/cancel.ts'
 import { capacityCommand } from './commands/capacity.ts'
 import type { CliContext } from './commands/command.ts'
 import { configCommand } from './commands/config.ts'
+import { cpCommand } from './commands/cp.ts'
 import { answerCommand, approveCommand, denyCommand } from './commands/decisions.ts'
 import { demoCommand } from './commands/demo.ts'
 import { diffCommand } from './commands/diff.ts'
@@ -55,6 +56,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     denyCommand,
     answerCommand,
     execCommand,
+    cpCommand,
     sandboxCommand,
     trustCommand,
     serveCommand,

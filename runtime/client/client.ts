@@ -70,6 +70,8 @@ type WriteFile = {
   readonly path: string
   readonly content: Uint8Array
   readonly create?: 'never' | 'allowed' | 'exclusive'
+  /** Permission bits in octal, such as `755`. */
+  readonly mode?: string
 }
 
 /** A typed client of the API. Responses are validated; an error response is thrown as `ProblemError`. */
@@ -173,7 +175,8 @@ function runCalls({ transport, call }: Parts) {
 }
 
 function sandboxCalls({ transport, call, command }: Parts) {
-  const filePath = (id: string, path: string) => `${sandboxPath(id, 'files')}/${toUrlPath(path)}`
+  const filesPath = (id: string) => (id.startsWith('run_') ? runPath(id, 'files') : sandboxPath(id, 'files'))
+  const filePath = (id: string, path: string) => `${filesPath(id)}/${toUrlPath(path)}`
   return {
     createSandbox: (sandbox: CreateSandboxInput = {}, options?: CallOptions) =>
       call(Run, { method: 'POST', path: API_ROUTES.sandboxes, json: sandbox, ...options }),
@@ -212,7 +215,7 @@ function sandboxCalls({ transport, call, command }: Parts) {
       return command({ method: 'DELETE', path: filePath(id, path), query, ...options })
     },
     listFiles: (id: string, query: PageQuery & { dir?: string } = {}, options?: CallOptions) =>
-      call(FileListing, { method: 'GET', path: sandboxPath(id, 'files'), query, ...options }),
+      call(FileListing, { method: 'GET', path: filesPath(id), query, ...options }),
   }
 }
 

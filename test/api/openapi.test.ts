@@ -47,6 +47,7 @@ test('the document has exactly the routes of the interface', async () => {
   )
   expect(served.sort()).toEqual([
     'DELETE /api/runs/{id}/commands/{commandId}',
+    'DELETE /api/runs/{id}/files/{path}',
     'DELETE /api/sandboxes/{id}',
     'DELETE /api/sandboxes/{id}/commands/{commandId}',
     'DELETE /api/sandboxes/{id}/files/{path}',
@@ -63,6 +64,8 @@ test('the document has exactly the routes of the interface', async () => {
     'GET /api/runs/{id}/diff/patch',
     'GET /api/runs/{id}/egress',
     'GET /api/runs/{id}/events',
+    'GET /api/runs/{id}/files',
+    'GET /api/runs/{id}/files/{path}',
     'GET /api/runs/{id}/stream',
     'GET /api/runs/{id}/workspace',
     'GET /api/sandbox-policy',
@@ -92,6 +95,7 @@ test('the document has exactly the routes of the interface', async () => {
     'POST /api/sandboxes',
     'POST /api/sandboxes/{id}/commands',
     'PUT /api/restrictions',
+    'PUT /api/runs/{id}/files/{path}',
     'PUT /api/runs/{id}/workspace',
     'PUT /api/sandbox-policy',
     'PUT /api/sandboxes/{id}/files/{path}',
