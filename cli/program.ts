@@ -15,6 +15,7 @@ import { execCommand } from './commands/exec.ts'
 import { fetchCommand } from './commands/fetch.ts'
 import { forkCommand } from './commands/fork.ts'
 import { infraCommand } from './commands/infra.ts'
+import { initCommand } from './commands/init.ts'
 import { loginCommand } from './commands/login.ts'
 import { logoutCommand } from './commands/logout.ts'
 import { logsCommand } from './commands/logs.ts'
@@ -39,6 +40,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     .version(version)
     .addHelpText('after', `\n${EXIT_STATUS_HELP}`)
   const commands = [
+    initCommand,
     runCommand,
     runsCommand,
     showCommand,
