@@ -16,6 +16,7 @@ import { fetchCommand } from './commands/fetch.ts'
 import { forkCommand } from './commands/fork.ts'
 import { infraCommand } from './commands/infra.ts'
 import { initCommand } from './commands/init.ts'
+import { keyCommand } from './commands/key.ts'
 import { loginCommand } from './commands/login.ts'
 import { logoutCommand } from './commands/logout.ts'
 import { logsCommand } from './commands/logs.ts'
@@ -64,6 +65,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     serveCommand,
     doctorCommand,
     configCommand,
+    keyCommand,
     loginCommand,
     logoutCommand,
     moveStateCommand,

@@ -46,6 +46,7 @@ test('the document has exactly the routes of the interface', async () => {
     Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
   )
   expect(served.sort()).toEqual([
+    'DELETE /api/keys/{keyId}',
     'DELETE /api/runs/{id}/commands/{commandId}',
     'DELETE /api/runs/{id}/files/{path}',
     'DELETE /api/sandboxes/{id}',
@@ -54,6 +55,7 @@ test('the document has exactly the routes of the interface', async () => {
     'DELETE /api/trusted-folders',
     'GET /api/audit',
     'GET /api/audit/verification',
+    'GET /api/keys',
     'GET /api/restrictions',
     'GET /api/runs',
     'GET /api/runs/{id}',
@@ -79,6 +81,7 @@ test('the document has exactly the routes of the interface', async () => {
     'GET /metrics',
     'GET /readyz',
     'PATCH /api/sandbox-policy',
+    'POST /api/keys',
     'POST /api/runs',
     'POST /api/runs/{id}/cancel',
     'POST /api/runs/{id}/commands',
