@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import type { Found } from './kinds.ts'
+import type { Found } from './found.ts'
 import type { ProjectFiles } from './project-files.ts'
 import { hostsIn } from './registries.ts'
 

@@ -1,4 +1,4 @@
-import type { Found } from './kinds.ts'
+import type { Found } from './found.ts'
 
 export interface Settings {
   readonly found: readonly Found[]

@@ -1,4 +1,4 @@
-import type { Found, ProjectTool } from './kinds.ts'
+import type { Found, ProjectTool } from './found.ts'
 import { look as lookAtNode } from './node-project.ts'
 import type { ProjectFiles } from './project-files.ts'
 import { hostsIn } from './registries.ts'

@@ -35,10 +35,10 @@ import {
   type TrustFolder,
 } from '../../contracts/trusted-folders.ts'
 import { commandEvents } from '../kit/command-events.ts'
-import { SandboxError } from '../kit/errors.ts'
 import { type EventStreamOptions, followEvents } from './event-stream.ts'
 import { toUrlPath } from './file-path.ts'
 import { readLongAnswer } from './long-answer.ts'
+import { linesOf, parseAnswer } from './parse-answer.ts'
 import { createTransport, type ServiceAddress, type Transport, type WireRequest } from './transport.ts'
 
 export type ClientOptions = ServiceAddress & {
@@ -364,37 +364,5 @@ function auditCalls({ transport, call }: Parts) {
     },
   }
 }
-
-async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
-  const decoder = new TextDecoder()
-  let rest = ''
-  for await (const chunk of chunks) {
-    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
-    rest = lines.pop() ?? ''
-    yield* lines
-  }
-  if (rest !== '') yield rest
-}
-
-function parseAnswer<T extends z.ZodType>(schema: T, text: string): z.output<T> {
-  const parsed = schema.safeParse(parseJson(text))
-  if (parsed.success) return parsed.data
-  throw unknownForm(parsed.error)
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    throw unknownForm(error)
-  }
-}
-
-const unknownForm = (cause: unknown) =>
-  new SandboxError(
-    'internal',
-    'This client does not understand the response of the service. Check that both have the same version.',
-    { cause },
-  )
 
 async function* emptyBody(): AsyncGenerator<Uint8Array> {}
