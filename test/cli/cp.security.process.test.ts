@@ -2,6 +2,7 @@ import { mkdir, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { FileEntry, FileOperation } from '../../contracts/files.ts'
+import { FILE_LIMITS } from '../../contracts/limits.ts'
 import type { FileAnswer } from '../../contracts/toolbox.ts'
 import { listen, startApp } from '../api/harness.ts'
 import { aFolder, runCli } from './run-cli.ts'
@@ -128,6 +129,19 @@ describe('a sandbox that answers as it likes', () => {
     })
     const { status, stderr, left } = await copyFrom((operation) =>
       operation.op === 'read' ? shorter(operation) : listing(operation),
+    )
+
+    expect(status).toBe(6)
+    expect(stderr).toContain('changed while it was copied')
+    expect(left).toEqual(['here', 'here/x'])
+  })
+
+  test('cannot pass off the beginning of a file that has grown as the whole', async () => {
+    const listing = inX(entry('x/grown'))
+    const { status, stderr, left } = await copyFrom((operation) =>
+      operation.op === 'read'
+        ? { result: { ok: true }, payload: new Uint8Array(FILE_LIMITS.maxReadBytes) }
+        : listing(operation),
     )
 
     expect(status).toBe(6)
