@@ -22,6 +22,7 @@ import { logoutCommand } from './commands/logout.ts'
 import { logsCommand } from './commands/logs.ts'
 import { moveStateCommand } from './commands/move-state.ts'
 import { previewStackCommand } from './commands/preview-stack.ts'
+import { pullCommand } from './commands/pull.ts'
 import { restrictCommand } from './commands/restrict.ts'
 import { runCommand } from './commands/run.ts'
 import { runsCommand } from './commands/runs.ts'
@@ -48,6 +49,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     logsCommand,
     diffCommand,
     fetchCommand,
+    pullCommand,
     turnCommand,
     forkCommand,
     cancelCommand,
