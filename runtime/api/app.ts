@@ -19,6 +19,7 @@ import { setSecurityHeaders } from './http/security-headers.ts'
 import { closeInOrder } from './http/shutdown.ts'
 import { OpenStreams, type StreamLimits } from './http/sse.ts'
 import type { KeyService } from './people/api-keys.ts'
+import type { SignIn } from './people/sign-in.ts'
 import { apiKeyRoutes } from './routes/api-keys.ts'
 import { auditRoutes, runAuditRoutes } from './routes/audit.ts'
 import { commandRoutes } from './routes/commands.ts'
@@ -45,6 +46,8 @@ export interface AppOptions {
     'readApiKey' | 'noteApiKeyUse' | 'listUnusableApiKeys' | 'readIdempotencyKey' | 'writeIdempotencyKey'
   >
   readonly keys: KeyService
+  /** Absent if API keys are the only credentials. */
+  readonly signIn?: SignIn | undefined
   readonly log: Log
   readonly now: () => Date
   readonly rateLimitPerMinute: number
@@ -122,9 +125,9 @@ const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps>
   guarded,
   options,
 ) => {
-  const { service, once, streams, downloads, started, store, log, now } = options
+  const { service, once, streams, downloads, started, store, log, now, signIn } = options
   guarded.addHook('onRequest', async () => void (await started))
-  guardRoutes(guarded, { store, log, now })
+  guardRoutes(guarded, { store, log, now, signIn })
   limitPerKey(guarded)
   refuseLongIds(guarded)
   const deps = { service, once, streams, downloads }
