@@ -9,9 +9,11 @@ import { type EnvSource, problemsOf } from '../../runtime/kit/parse-env.ts'
 import { present } from '../../runtime/kit/present.ts'
 import { usageError } from '../cli-error.ts'
 import { EXIT_STATUS_HELP } from '../exit-status.ts'
+import type { Connection } from '../service/connect.ts'
 import { inFolder } from '../service/folder-refusal.ts'
 import { type CliContext, newServiceCommand, openConnection, parseOptions } from './command.ts'
 import { folderAt } from './folder-at.ts'
+import { collectWords } from './pairs.ts'
 import { afterStart, requireTerminal, StartOptions, startOptions, toStart } from './start-options.ts'
 
 type Kind = RequestedAgent['kind']
@@ -25,7 +27,10 @@ const AGENT_NAMES = [...KINDS.keys()]
 const RunOptions = StartOptions.extend({
   emptyWorkspace: z.boolean().default(false),
   from: z.string().optional(),
-  git: z.string().optional(),
+  /** False with --no-git. */
+  git: z.union([z.string(), z.literal(false)]).optional(),
+  includeSecret: z.array(z.string()).default([]),
+  acceptSettings: z.boolean().default(false),
   ref: z.string().optional(),
   depth: z.coerce.number().int().min(1).optional(),
   agent: z
@@ -47,7 +52,7 @@ export function runCommand(context: CliContext): Command {
     .argument('<task>', 'what the agent should do')
     .option(
       '-w, --workspace <dir>',
-      'the folder to work on; if it is a git repository, the agent works on a copy',
+      'the folder to work on; if it is a git repository, the agent works on a copy. For a service at a URL, the folder is uploaded',
     )
     .option('--in-place', 'work in the folder itself, not on a copy')
     .option('--empty-workspace', 'work in a new, empty folder')
@@ -55,6 +60,13 @@ export function runCommand(context: CliContext): Command {
       '--git <url>',
       'work on a clone of this repository (https), which the sandbox makes through the egress proxy',
     )
+    .option('--no-git', 'with an upload: leave the git history out')
+    .option(
+      '--include-secret <path>',
+      'with an upload: include this untracked file, although it may contain secrets; may be repeated',
+      collectWords,
+    )
+    .option('--accept-settings', 'with an upload: the settings file of the folder counts as it is')
     .option('--ref <name>', 'with --git: a branch, a tag or a full commit id (default: the branch of HEAD)')
     .option('--depth <n>', 'with --git: how many commits of history to fetch (default: all)')
     .option('--from <run>', 'work on the files of the last checkpoint of this run or sandbox, on a copy')
@@ -83,13 +95,49 @@ async function run(context: CliContext, task: string, options: RunOptions): Prom
     whenAbsent: options.detach ? 'require' : 'start',
     workspace: request.workspace.kind === 'path' ? request.workspace.path : undefined,
   })
-  terminal.progress.waitFor('starting the run')
-  const { id } = await inFolder(connection.client.startRun(request), {
-    connection,
-    path: request.workspace.kind === 'path' ? request.workspace.path : undefined,
-    otherwise: 'Begin with --empty-workspace, or upload the files through its API: docs/api.md.',
-  })
-  return await afterStart(context, { connection, runId: id, options })
+  const runId = await start(context, { connection, request, options })
+  return await afterStart(context, { connection, runId, options })
+}
+
+type Starting = {
+  readonly connection: Connection
+  readonly request: StartRunInput
+  readonly options: RunOptions
+}
+
+/** A service at a URL may be on another machine, so a folder is uploaded to it. */
+async function start({ terminal }: CliContext, { connection, request, options }: Starting): Promise<string> {
+  const { client, isOwn } = connection
+  const { workspace } = request
+  if (workspace.kind !== 'path' || isOwn) {
+    refuseUploadOptions(options)
+    terminal.progress.waitFor('starting the run')
+    const path = workspace.kind === 'path' ? workspace.path : undefined
+    return (await inFolder(client.startRun(request), { connection, path, otherwise: '' })).id
+  }
+  if (options.inPlace)
+    throw usageError(
+      '--in-place works only with your own service on this machine. A service at a URL gets a copy of the folder.',
+      'Leave it out.',
+    )
+  const { uploadRun } = await import('../upload/upload-run.ts')
+  const uploading = {
+    ...{ terminal, client, json: options.json },
+    folder: workspace.path,
+    withHistory: options.git !== false,
+    secrets: options.includeSecret,
+    acceptsSettings: options.acceptSettings,
+  }
+  return uploadRun(uploading, (settings) =>
+    client.startRun({ ...request, workspace: { kind: 'upload', ...present({ settings }) } }),
+  )
+}
+
+function refuseUploadOptions({ git, includeSecret, acceptSettings }: RunOptions): void {
+  if (git === false || includeSecret.length > 0 || acceptSettings)
+    throw usageError(
+      '--no-git, --include-secret and --accept-settings are for a folder that is uploaded to a service at a URL.',
+    )
 }
 
 async function toRequest(
@@ -106,7 +154,9 @@ async function toRequest(
 
 async function toWorkspace(options: RunOptions, cwd: string): Promise<WorkspaceSource> {
   const { workspace, emptyWorkspace, from, git } = options
-  const given = [workspace, emptyWorkspace || undefined, from, git].filter((one) => one !== undefined)
+  const given = [workspace, emptyWorkspace || undefined, from, git || undefined].filter(
+    (one) => one !== undefined,
+  )
   if (given.length > 1) throw usageError('Give only one of --workspace, --git, --empty-workspace and --from.')
   const repository = repositoryAt(options)
   if (repository) return repository
@@ -121,7 +171,7 @@ async function toWorkspace(options: RunOptions, cwd: string): Promise<WorkspaceS
 }
 
 function repositoryAt({ git, ref, depth }: RunOptions): WorkspaceSource | undefined {
-  if (git !== undefined) return { kind: 'git', url: git, ...present({ ref, depth }) }
+  if (git) return { kind: 'git', url: git, ...present({ ref, depth }) }
   if (ref !== undefined || depth !== undefined)
     throw usageError('--ref and --depth are for a repository: give it with --git URL.')
   return undefined

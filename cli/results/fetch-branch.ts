@@ -7,7 +7,7 @@ import type { RunDiff } from '../../contracts/results.ts'
 import { findGit, type Repository } from '../../runtime/git/find-git.ts'
 import { CliError, usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
-import { type CallProgram, createCallProgram } from '../program-call/call-program.ts'
+import { type IsolatedGit, openIsolatedGit } from '../program-call/isolated-git.ts'
 import type { CliIo } from '../terminal/terminal.ts'
 import { readBundleHeader, writePack } from './bundle-file.ts'
 
@@ -28,17 +28,6 @@ export interface FetchedBranch {
   readonly isKnown: boolean
 }
 
-const TIMEOUT_MS = 300_000
-
-/** Git settings that override the repository's configuration. */
-const SETTINGS = [
-  'core.hooksPath=/dev/null',
-  'core.fsmonitor=false',
-  'core.attributesFile=/dev/null',
-  'gc.auto=0',
-  'maintenance.auto=false',
-].flatMap((setting) => ['-c', setting])
-
 /** Git only warns about these by default. Such names could write outside the checkout, and no run needs them. */
 const FAULTS = ['hasDot', 'hasDotdot', 'hasDotgit', 'fullPathname', 'emptyName', 'nullSha1']
 
@@ -52,7 +41,7 @@ export async function fetchBranch(io: CliIo, request: FetchRequest): Promise<Fet
   const repository = await requireRepository(request.folder)
   const scratch = await mkdtemp(join(tmpdir(), 'agentweaver-fetch-'))
   try {
-    const git = openGit(io, scratch)
+    const git = openIsolatedGit(io, scratch)
     const bundle = join(scratch, 'run.bundle')
     await download(request, bundle)
     const quarantine = await makeQuarantine(scratch, repository, branch.commit)
@@ -73,23 +62,6 @@ async function requireRepository(folder: string): Promise<Repository> {
   if (git.kind === 'repository') return git
   const why = git.kind === 'refused' ? git.reason : `${folder} is not a git repository`
   throw usageError(why, 'Name a clone with --repo DIR.')
-}
-
-/** Passes only PATH from the caller's environment, because git variables such as GIT_DIR would redirect git. */
-function openGit(io: CliIo, scratch: string): CallProgram {
-  const env = {
-    PATH: io.env['PATH'],
-    HOME: scratch,
-    LC_ALL: 'C',
-    GIT_CONFIG_NOSYSTEM: '1',
-    GIT_CONFIG_GLOBAL: '/dev/null',
-    GIT_ATTR_NOSYSTEM: '1',
-    GIT_NO_REPLACE_OBJECTS: '1',
-    GIT_TERMINAL_PROMPT: '0',
-    GIT_NO_LAZY_FETCH: '1',
-  }
-  const call = createCallProgram({ cwd: scratch, env })
-  return ({ args, ...rest }) => call({ timeoutMs: TIMEOUT_MS, ...rest, args: [...SETTINGS, ...args] })
 }
 
 async function download({ branch, bundle }: FetchRequest, to: string): Promise<void> {
@@ -130,17 +102,13 @@ async function makeQuarantine(scratch: string, repository: Repository, commit: s
 type Reading = { readonly bundle: string; readonly quarantine: string; readonly branch: Branch }
 
 /** Before version 2.46, `git fetch` does not check the objects of a bundle, so the pack is indexed and checked here. */
-async function readBundle(git: CallProgram, { bundle, quarantine, branch }: Reading): Promise<void> {
+async function readBundle(git: IsolatedGit, { bundle, quarantine, branch }: Reading): Promise<void> {
   const header = await readBundleHeader(bundle)
   if (header?.refs.get(branch.ref) !== branch.commit) throw unreadable('the bundle has another ref')
   const pack = join(quarantine, 'pack')
   await writePack(bundle, header, pack)
   const call = (args: readonly string[], inputFile?: string) =>
-    git({
-      program: 'git',
-      args: [`--git-dir=${quarantine}`, ...args],
-      ...(inputFile !== undefined && { inputFile }),
-    })
+    git([`--git-dir=${quarantine}`, ...args], { ...(inputFile !== undefined && { inputFile }) })
   for (const commit of header.prerequisites)
     if ((await call(['cat-file', '-e', `${commit}^{commit}`])).status !== 0) throw behind()
   const faults = FAULTS.map((fault) => `${fault}=error`).join(',')
@@ -185,9 +153,9 @@ async function place(from: string, to: string): Promise<void> {
 }
 
 /** Creates the ref with git, so that any ref storage format works. Hooks are disabled. */
-async function writeRef(git: CallProgram, { gitDir }: Repository, { ref, commit }: Branch): Promise<boolean> {
+async function writeRef(git: IsolatedGit, { gitDir }: Repository, { ref, commit }: Branch): Promise<boolean> {
   const at = [`--git-dir=${gitDir}`]
-  const before = await git({ program: 'git', args: [...at, 'rev-parse', '--quiet', '--verify', ref] })
+  const before = await git([...at, 'rev-parse', '--quiet', '--verify', ref])
   if (before.stdout.trim() === commit) return true
   if (before.status === 0)
     throw new CliError(`${ref} is there already and names another commit.`, {
@@ -195,10 +163,7 @@ async function writeRef(git: CallProgram, { gitDir }: Repository, { ref, commit 
       hint: `Remove it first: git update-ref -d ${ref}`,
     })
   const zero = '0'.repeat(commit.length)
-  const written = await git({
-    program: 'git',
-    args: [...at, 'update-ref', '-m', 'agentweaver fetch', ref, commit, zero],
-  })
+  const written = await git([...at, 'update-ref', '-m', 'agentweaver fetch', ref, commit, zero])
   if (written.status === 0) return false
   throw new CliError(`The ref ${ref} cannot be written: ${written.stderr.trim()}`, { status: EXIT.runFailed })
 }

@@ -36,7 +36,8 @@ beforeAll(async () => {
   workspace = join(folder, 'workspace')
   await mkdir(workspace)
   service = await startOwnService(folder, { AGENTWEAVER_WORKSPACE_ROOTS: folder })
-  env = { AGENTWEAVER_URL: service.url, AGENTWEAVER_API_KEY: service.apiKey }
+  // A folder is uploaded to a service at a URL, so the service is reached over its socket.
+  env = { AGENTWEAVER_STATE_DIR: join(folder, 'state') }
 })
 
 afterAll(async () => {
@@ -58,14 +59,13 @@ test('explains which folders work if the service does not have the folder', asyn
   const own = await runCli(['sandbox', 'create', '-w', '/etc'], {
     env: { AGENTWEAVER_STATE_DIR: join(folder, 'state') },
   })
-  const remote = await runCli(
-    ['run', 'x', '-w', '/etc', ...(await planned([outcome('succeeded')])).slice(-2)],
-    { env },
-  )
+  const remote = await runCli(['sandbox', 'create', '-w', '/etc'], {
+    env: { AGENTWEAVER_URL: service.url, AGENTWEAVER_API_KEY: service.apiKey },
+  })
 
   expect([own.status, remote.status]).toEqual([2, 2])
   expect(own.stderr).toContain('AGENTWEAVER_WORKSPACE_ROOTS="$HOME":/etc agentweaver serve')
-  expect(remote.stderr).toContain('--empty-workspace')
+  expect(remote.stderr).toContain('upload the files')
   for (const { stderr } of [own, remote]) {
     expect(stderr).toContain(`/etc is outside the folders that this service may work in`)
     expect(stderr).not.toMatch(/workspace\.path|workspace_invalid/)

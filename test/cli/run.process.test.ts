@@ -152,7 +152,7 @@ describe('run', () => {
     expect(service.isFollowed()).toBe(false)
   })
 
-  test('sends the plan of a scripted agent and the absolute path of the workspace', async () => {
+  test('uploads the folder, because the service at a URL may be on another machine', async () => {
     await using service = await startFakeService()
     service.publish(queued, done('succeeded'))
     const folder = await aFolder('aw-run-test-')
@@ -164,7 +164,7 @@ describe('run', () => {
     expect(bodiesOf(service, '/api/runs')).toEqual([
       {
         task: 'hi',
-        workspace: { kind: 'path', path: folder },
+        workspace: { kind: 'upload' },
         agent: { kind: 'scripted', plan },
         interactive: false,
       },

@@ -22,7 +22,7 @@ beforeAll(async () => {
   await writeFile(plan, JSON.stringify({ turns: [[{ kind: 'say', text: 'hello' }]] }))
   service = await startOwnService(folder, { AGENTWEAVER_WORKSPACE_ROOTS: folder })
   client = createClient({ url: service.url, apiKey: service.apiKey })
-  env = { AGENTWEAVER_URL: service.url, AGENTWEAVER_API_KEY: service.apiKey }
+  env = { AGENTWEAVER_STATE_DIR: join(folder, 'state') }
 })
 
 afterAll(async () => {
@@ -269,9 +269,13 @@ describe('a run', () => {
   test('includes the URL of the service in that command', async () => {
     const project = await aChangedProject()
 
-    const { stdout } = await run(project, '--url', service.url)
+    const { stderr, stdout } = await runCli(
+      ['sandbox', 'create', '-w', project, '--url', service.url, '--json'],
+      { env: { AGENTWEAVER_URL: service.url, AGENTWEAVER_API_KEY: service.apiKey } },
+    )
+    await client.destroySandbox(JSON.parse(stdout).id)
 
-    expect(unwrapped(stdout)).toContain(`agentweaver trust ${project} --url ${service.url}`)
+    expect(unwrapped(stderr)).toContain(`agentweaver trust ${project} --url ${service.url}`)
   })
 
   test('reports ignored settings with --detach too', async () => {

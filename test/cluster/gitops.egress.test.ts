@@ -48,6 +48,7 @@ const AGENTS: readonly [string, RequestedAgent][] = [
   ['an agent with a model', { kind: 'openaiCompatible', model: 'fake-model' }],
 ]
 
+const print = (text: string) => process.stderr.write(`${text}\n`)
 const SMALL = { cpuMillis: 20, maxCpuMillis: 500, memoryMib: 192, ephemeralMib: 64 }
 
 /** The committed environment with the egress proxy and a ceiling that permits network access. */
@@ -86,6 +87,23 @@ const connectTo = (target: string) =>
 const ask = (url: string) =>
   `node -e 'fetch("${url}").then(({ status, statusText }) => console.log(status, statusText), (error) => console.log("error", String(error.cause ?? error)))'`
 
+/**
+ * Holds a TLS connection through the relay and says when it is closed, then asks for the next one until that is refused. The
+ * proxy itself closes a connection without a request after ten seconds, so each is replaced after two.
+ */
+const holdTunnels = (host: string) =>
+  `node -e '
+    const { hostname, port } = new URL(process.env.HTTPS_PROXY ?? "http://127.0.0.1:3128")
+    const target = "${host}:443"
+    const next = () => require("node:http").request({ host: hostname, port, method: "CONNECT", path: target, headers: { host: target } })
+      .on("connect", ({ statusCode, headers }, socket) => {
+        if (statusCode !== 200) { console.log("refused", statusCode, headers["agentweaver-egress"]); process.exit() }
+        const tls = require("node:tls").connect({ socket, servername: "${host}" }, () => console.log("open"))
+        const timer = setTimeout(() => { next(); tls.removeAllListeners("close"); tls.destroy() }, 2000)
+        tls.on("error", () => {}).on("close", () => { clearTimeout(timer); console.log("closed"); next() })
+      }).end()
+    next()'`
+
 /** Connects without the relay. */
 const direct = (host: string, port: number) =>
   `node -e 'const s = require("node:net").connect(${port}, "${host}");
@@ -123,12 +141,19 @@ describe.skipIf(noNodes !== undefined)(
       )
     const scale = (replicas: number) =>
       api.rig.kubectl('scale', 'deployment', '--all', '--namespace', NAMESPACE, `--replicas=${replicas}`)
-    async function outputOf(command: string, id = sandbox): Promise<string> {
+    /** Runs a command and returns its output. Calls `onOutput` with all output so far. */
+    async function outputOf(
+      command: string,
+      id = sandbox,
+      onOutput: (output: string) => unknown = () => undefined,
+    ): Promise<string> {
       let output = ''
       const request = { command, network: true, timeoutMs: 60_000 }
       for await (const { event } of api.service.runCommand(id, request)) {
-        if (event.type === 'command.output') output += event.data.chunk
         if (event.type === 'command.exited') break
+        if (event.type !== 'command.output') continue
+        output += event.data.chunk
+        await onOutput(output)
       }
       return output.trim()
     }
@@ -160,7 +185,7 @@ describe.skipIf(noNodes !== undefined)(
     beforeAll(async () => {
       api = await deployApi({ change: withProxy, egress: egressWithGit(), credentials: { git: TOKEN } })
       server = await git.start(api.rig.cluster.folder)
-      process.stderr.write('waiting for two replicas of the egress proxy\n')
+      print('waiting for two replicas of the egress proxy')
       await untilReady(2)
       await api.waitForPools()
       const { id } = await api.service.createSandbox({
@@ -272,6 +297,22 @@ describe.skipIf(noNodes !== undefined)(
       })
       expect(git.refs()).not.toContain(`refs/heads/agentweaver/${id}/work`)
       if (agent.kind === 'openaiCompatible') expect(state).toBe('failed')
+    })
+
+    it('closes the connections of a run that a person restricts, and refuses new ones until it is lifted', async () => {
+      const restrict = (level: 'no-network' | 'normal') =>
+        api.service.setRestriction({ scope: { kind: 'run', id: sandbox }, level, reason: 'a test' })
+      let restrictedAt: number | undefined
+      const output = await outputOf(holdTunnels(GIT_PLACE.host), sandbox, async (text) => {
+        if (restrictedAt !== undefined || !text.includes('open\n')) return
+        restrictedAt = performance.now()
+        await restrict('no-network')
+      })
+      print(`restrict: refused ${Math.round(performance.now() - (restrictedAt ?? 0))} ms after the request`)
+      await restrict('normal')
+
+      expect(output).toMatch(/^(open\n)+closed\n[^]*refused 403 .*a person has turned off the network/)
+      expect(await outputOf(connectTo(`${GIT_PLACE.host}:443`))).toMatch(/^200/)
     })
 
     it('keeps the token in the memory of the container that inserts it, and of no other process of the proxy', async () => {

@@ -52,7 +52,7 @@ async function fill(packing: Packing): Promise<void> {
   }
 }
 
-async function packMember(packing: Packing, member: Member): Promise<void> {
+export async function packMember(packing: Packing, member: Member): Promise<void> {
   const { counter, archive } = packing
   const { path, mode, stats } = member
   const common = { mtime: new Date(Math.max(0, Number(stats.mtimeMs))), mode }

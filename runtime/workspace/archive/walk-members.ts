@@ -58,7 +58,7 @@ async function entriesOf(tree: Tree, folder: WorkspacePath): Promise<Found[]> {
   }
 }
 
-function foundAt(directory: number, name: string, path: WorkspacePath): Found | undefined {
+export function foundAt(directory: number, name: string, path: WorkspacePath): Found | undefined {
   const at = atHandle(directory, name)
   const stats = lstatSync(at, { bigint: true, throwIfNoEntry: false })
   if (stats) return { path, stats, ...(stats.isSymbolicLink() ? { target: readlinkSync(at) } : {}) }
@@ -67,7 +67,10 @@ function foundAt(directory: number, name: string, path: WorkspacePath): Found | 
   return undefined
 }
 
-function memberOf({ path, stats, target }: Found, { leavesOut, onOmitted }: WalkOptions): Member | undefined {
+export function memberOf(
+  { path, stats, target }: Found,
+  { leavesOut, onOmitted }: WalkOptions,
+): Member | undefined {
   if (leavesOut?.(path.names.at(-1) ?? '')) return undefined
   const common = { path, stats, mode: Number(stats.mode & PERMISSION_BITS) }
   if (stats.isFile()) return { ...common, kind: 'file' }

@@ -1,0 +1,114 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Run } from '../../contracts/api.ts'
+import type { Client } from '../../runtime/client/client.ts'
+import { messageOf, SandboxError } from '../../runtime/kit/errors.ts'
+import { FileFault } from '../../runtime/workspace/file-fault.ts'
+import { CliError } from '../cli-error.ts'
+import { EXIT } from '../exit-status.ts'
+import { onInterrupt } from '../terminal/interrupts.ts'
+import type { Terminal } from '../terminal/terminal.ts'
+import { settingsFor } from './held-settings.ts'
+import { planUpload, type UploadPlan } from './plan-upload.ts'
+import { planLines, refuseOversize, sizeWords, tooLarge } from './upload-lines.ts'
+
+export interface Uploading {
+  readonly terminal: Terminal
+  readonly client: Client
+  readonly folder: string
+  readonly withHistory: boolean
+  readonly secrets: readonly string[]
+  readonly acceptsSettings: boolean
+  /** Prints no progress. */
+  readonly json: boolean
+}
+
+/**
+ * Starts a run on a copy of a folder of this machine, for a service on another one. The folder is listed and judged before the
+ * run is created; a run whose upload does not succeed is cancelled.
+ */
+export async function uploadRun(
+  uploading: Uploading,
+  start: (settings: string | undefined) => Promise<Pick<Run, 'id'>>,
+): Promise<string> {
+  const { terminal, folder, withHistory, secrets } = uploading
+  const scratch = await mkdtemp(join(tmpdir(), 'agentweaver-upload-'))
+  try {
+    terminal.progress.waitFor('listing the files')
+    const request = { folder, scratch, withHistory, secrets }
+    using plan = await planUpload(terminal.io, request).catch(asCliError)
+    refuseOversize(plan)
+    const lines = planLines(plan, terminal.notePaint)
+    terminal.note(uploading.json ? lines.slice(1) : lines)
+    const settings = await settingsFor(terminal.io, { folder, accepts: uploading.acceptsSettings })
+    if (settings.note !== undefined) terminal.note(settings.note)
+    terminal.progress.waitFor('starting the run')
+    const { id } = await start(settings.text)
+    await send(uploading, plan, id)
+    return id
+  } finally {
+    await rm(scratch, { recursive: true, force: true })
+  }
+}
+
+function asCliError(error: unknown): never {
+  if (!(error instanceof FileFault)) throw error
+  throw new CliError(`The folder cannot be uploaded: ${error.message}`, { status: EXIT.usage, cause: error })
+}
+
+class Interrupted extends Error {}
+
+async function send({ terminal, client, json }: Uploading, plan: UploadPlan, id: string): Promise<void> {
+  const stop = new AbortController()
+  using _interrupts = onInterrupt(() => stop.abort(new Interrupted()))
+  terminal.progress.waitFor(words(0, plan))
+  try {
+    await client.uploadWorkspace(id, counted(plan.open(stop.signal), plan, terminal), { signal: stop.signal })
+  } catch (error) {
+    await client.cancel(id).catch((failure: unknown) => {
+      terminal.note(`Run ${id} could not be cancelled: ${messageOf(failure)}. It ends by itself.`)
+    })
+    throw failureOf(error, { id, plan, isInterrupted: stop.signal.aborted })
+  }
+  terminal.progress.clear()
+  if (!json) terminal.note(terminal.notePaint.dim('The folder is uploaded.'))
+}
+
+const words = (sent: number, { archiveBytes }: UploadPlan): string => {
+  const percent = Math.min(100, Math.floor((100 * sent) / archiveBytes))
+  return `uploading ${sizeWords(sent)} of ${sizeWords(archiveBytes)} (${percent} %)`
+}
+
+async function* counted(
+  archive: AsyncIterable<Uint8Array>,
+  plan: UploadPlan,
+  { progress }: Terminal,
+): AsyncGenerator<Uint8Array> {
+  let sent = 0
+  for await (const piece of archive) {
+    yield piece
+    sent += piece.length
+    progress.update(words(sent, plan))
+  }
+}
+
+type Failed = { readonly id: string; readonly plan: UploadPlan; readonly isInterrupted: boolean }
+
+function failureOf(error: unknown, { id, plan, isInterrupted }: Failed): unknown {
+  if (isInterrupted)
+    return new CliError(`The upload was interrupted. Run ${id} was cancelled.`, {
+      status: EXIT.interrupted,
+      cause: error,
+    })
+  const cause = error instanceof Error && error.cause instanceof FileFault ? error.cause : error
+  if (cause instanceof FileFault)
+    return new CliError(`The folder changed during the upload: ${cause.message}. Run ${id} was cancelled.`, {
+      status: EXIT.runFailed,
+      hint: 'Start it again.',
+      cause: error,
+    })
+  if (error instanceof SandboxError && (error.code === 'storage_full' || error.code === 'payload_too_large'))
+    return tooLarge(`The service did not take the upload: ${error.message}`, plan.largest)
+  return error
+}
