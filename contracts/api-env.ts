@@ -141,7 +141,7 @@ const AnyApiEnv = z.strictObject({
   /** Bytes of checkpoints, uploads and results that one owner may store. Default: 32 GiB. */
   AGENTWEAVER_MAX_STORED_BYTES_PER_OWNER: count(34_359_738_368),
   AGENTWEAVER_RATE_LIMIT_PER_MINUTE: count(1200),
-  /** Limits of open event streams: per API key, and in the whole process. */
+  /** Limits of open event streams: of all keys of one owner, and in the whole process. */
   AGENTWEAVER_MAX_STREAMS_PER_KEY: count(100),
   AGENTWEAVER_MAX_STREAMS: count(1000),
   /** Default: seven days, so that a run can wait for a person over a long weekend. */

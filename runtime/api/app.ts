@@ -13,14 +13,14 @@ import { refuseForeignHosts } from './http/host-guard.ts'
 import { refuseLongIds } from './http/id-length.ts'
 import { createOnce } from './http/idempotency.ts'
 import { registerOpenapi, serveOpenapi } from './http/openapi.ts'
-import { limitPerKey, registerRateLimit } from './http/rate-limit.ts'
+import { limitPerOwner, registerRateLimit } from './http/rate-limit.ts'
 import { logRequests } from './http/request-log.ts'
 import { setSecurityHeaders } from './http/security-headers.ts'
 import { closeInOrder } from './http/shutdown.ts'
 import { OpenStreams, type StreamLimits } from './http/sse.ts'
 import type { KeyService } from './people/api-keys.ts'
 import type { SignIn } from './people/sign-in.ts'
-import { apiKeyRoutes } from './routes/api-keys.ts'
+import { apiKeyRoutes, meRoutes } from './routes/api-keys.ts'
 import { auditRoutes, runAuditRoutes } from './routes/audit.ts'
 import { commandRoutes } from './routes/commands.ts'
 import { decisionRoutes } from './routes/decisions.ts'
@@ -128,7 +128,7 @@ const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps>
   const { service, once, streams, downloads, started, store, log, now, signIn } = options
   guarded.addHook('onRequest', async () => void (await started))
   guardRoutes(guarded, { store, log, now, signIn })
-  limitPerKey(guarded)
+  limitPerOwner(guarded)
   refuseLongIds(guarded)
   const deps = { service, once, streams, downloads }
   const runs = { ...deps, prefix: API_ROUTES.runs }
@@ -149,5 +149,6 @@ const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps>
   await guarded.register(restrictionRoutes, { ...deps, prefix: API_ROUTES.restrictions })
   await guarded.register(trustedFolderRoutes, { ...deps, prefix: API_ROUTES.trustedFolders })
   await guarded.register(auditRoutes, { ...deps, prefix: API_ROUTES.audit })
+  await guarded.register(meRoutes, { prefix: API_ROUTES.me })
   await guarded.register(apiKeyRoutes, { ...deps, keys: options.keys, prefix: API_ROUTES.keys })
 }

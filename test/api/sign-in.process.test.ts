@@ -329,6 +329,7 @@ test('the service signs people in with the settings of its environment', async (
   const byKey = createClient({ url, apiKey: created.key })
 
   expect(owner).toBe(`${server.issuer}#${TENANT}/ada`)
+  expect(await ada.readMe()).toEqual({ owner, role: 'user', expiresAt: expect.any(String) })
   expect((await byKey.readRun(id)).state).toBe('succeeded')
   expect((await root.readRun(id)).owner).toBe(owner)
   expect(

@@ -71,15 +71,19 @@ function createCheck({ store, log, now, signIn }: Deps): (token: string) => Prom
   return async (token) => {
     if (signIn && !isApiKey(token)) {
       const { owner, role, expiresAt } = await signIn.verify(token)
-      return { caller: { owner, role }, keyId: `person ${owner}`, expiresAt }
+      return { caller: { owner, role }, expiresAt }
     }
     const key = await findApiKey(store, token)
     if (!key) throw new SandboxError('unauthenticated', 'The API key is not valid.')
     const problem = keyProblem(key, now())
     if (problem !== undefined) throw new SandboxError('unauthenticated', problem)
     noteUse(key)
-    const { id, owner, role } = key
-    return { caller: { owner, role }, keyId: id, apiKeyId: id }
+    const { id, owner, role, expiresAt } = key
+    return {
+      caller: { owner, role },
+      apiKeyId: id,
+      ...(expiresAt !== undefined && { expiresAt: Date.parse(expiresAt) }),
+    }
   }
 }
 

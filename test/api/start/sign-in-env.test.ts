@@ -44,7 +44,7 @@ test.for([
   ['AGENTWEAVER_OIDC_ROLES', 'users=user,users=operator'],
   ['AGENTWEAVER_OIDC_OWNER_CLAIMS', 'a,b,c,d,e'],
   ['AGENTWEAVER_OIDC_OWNER_CLAIMS', 'a,,b'],
-])('refuses %s=%s', ([key, value]) => {
+] as const)('refuses %s=%s', ([key, value]) => {
   expect(() => read({ ...COMPLETE, [key]: value })).toThrow(key)
 })
 
