@@ -5,6 +5,7 @@ import { cancelCommand } from './commands/cancel.ts'
 import { capacityCommand } from './commands/capacity.ts'
 import type { CliContext } from './commands/command.ts'
 import { configCommand } from './commands/config.ts'
+import { cpCommand } from './commands/cp.ts'
 import { answerCommand, approveCommand, denyCommand } from './commands/decisions.ts'
 import { demoCommand } from './commands/demo.ts'
 import { diffCommand } from './commands/diff.ts'
@@ -14,12 +15,14 @@ import { execCommand } from './commands/exec.ts'
 import { fetchCommand } from './commands/fetch.ts'
 import { forkCommand } from './commands/fork.ts'
 import { infraCommand } from './commands/infra.ts'
+import { initCommand } from './commands/init.ts'
 import { keyCommand } from './commands/key.ts'
 import { loginCommand } from './commands/login.ts'
 import { logoutCommand } from './commands/logout.ts'
 import { logsCommand } from './commands/logs.ts'
 import { moveStateCommand } from './commands/move-state.ts'
 import { previewStackCommand } from './commands/preview-stack.ts'
+import { pullCommand } from './commands/pull.ts'
 import { restrictCommand } from './commands/restrict.ts'
 import { runCommand } from './commands/run.ts'
 import { runsCommand } from './commands/runs.ts'
@@ -40,12 +43,14 @@ export function buildProgram(context: CliContext, version: string): Command {
     .version(version)
     .addHelpText('after', `\n${EXIT_STATUS_HELP}`)
   const commands = [
+    initCommand,
     runCommand,
     runsCommand,
     showCommand,
     logsCommand,
     diffCommand,
     fetchCommand,
+    pullCommand,
     turnCommand,
     forkCommand,
     cancelCommand,
@@ -57,6 +62,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     denyCommand,
     answerCommand,
     execCommand,
+    cpCommand,
     sandboxCommand,
     trustCommand,
     serveCommand,

@@ -1,5 +1,13 @@
 import * as z from 'zod'
 
+/** One side of a changed file. The content of a link is its target. */
+export const FileVersion = z.object({
+  mode: z.enum(['file', 'executable', 'link']),
+  size: z.int().nonnegative(),
+  sha256: z.string().regex(/^[0-9a-f]{64}$/),
+})
+export type FileVersion = z.infer<typeof FileVersion>
+
 /** A file in the user's folder that the run changed. */
 export const ChangedFile = z.object({
   path: z.string(),
@@ -9,6 +17,9 @@ export const ChangedFile = z.object({
   /** Absent for binary content, and for content that was too large to keep. */
   additions: z.int().nonnegative().optional(),
   deletions: z.int().nonnegative().optional(),
+  /** For a run on an uploaded folder: the file before and after the run. */
+  before: FileVersion.optional(),
+  after: FileVersion.optional(),
 })
 export type ChangedFile = z.infer<typeof ChangedFile>
 

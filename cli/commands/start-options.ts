@@ -1,8 +1,10 @@
+import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import * as z from 'zod'
 import type { StartRunInput } from '../../contracts/api.ts'
 import { BUDGET_KINDS, Budgets } from '../../contracts/budgets.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
+import { present } from '../../runtime/kit/present.ts'
 import { usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { exitStatusOfEnding, followRun } from '../follow/follow-run.ts'
@@ -129,11 +131,18 @@ async function tellResults(
 ): Promise<void> {
   const { client, isEmbedded } = connection
   const run = await client.readRun(runId)
-  if (run.workspace.kind !== 'path' && run.workspace.kind !== 'git') return
+  if (!['path', 'git', 'upload'].includes(run.workspace.kind)) return
   const diff = await client.readDiff(runId).catch(noResults)
   if (!diff) return
   const suffix = isEmbedded ? '' : serviceSuffix(options)
-  terminal.note(resultLines(diff, { run, suffix, isEmbedded }, terminal.notePaint))
+  const folder = run.workspace.kind === 'upload' ? uploadedFrom(options, terminal.io.cwd) : undefined
+  terminal.note(resultLines(diff, { run, suffix, isEmbedded, ...present({ folder }) }, terminal.notePaint))
+}
+
+/** The folder that was uploaded, for commands that are run in another one. */
+function uploadedFrom({ workspace }: StartOptions, cwd: string): string | undefined {
+  const folder = workspace === undefined ? undefined : resolve(cwd, workspace)
+  return folder === cwd ? undefined : folder
 }
 
 /** A run that never got a sandbox has no results. */

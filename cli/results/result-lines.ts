@@ -1,5 +1,6 @@
 import type { Run } from '../../contracts/api.ts'
 import type { RunDiff } from '../../contracts/results.ts'
+import { present } from '../../runtime/kit/present.ts'
 import type { Paint } from '../terminal/paint.ts'
 import { visible } from '../terminal/visible.ts'
 
@@ -44,16 +45,18 @@ export type ResultsPlace = {
   readonly suffix: string
   /** The service was started for this command and stops with it. */
   readonly isEmbedded: boolean
+  /** The uploaded folder, if it is not the current one. */
+  readonly folder?: string
 }
 
 /** Summary after a run on a folder or a repository: hand-off files first, then the changes, then the next steps. */
 export function resultLines(
   diff: RunDiff,
-  { run, suffix, isEmbedded }: ResultsPlace,
+  { run, suffix, isEmbedded, folder }: ResultsPlace,
   paint: Paint,
 ): string[] {
   const { workspace } = run
-  if (workspace.kind !== 'path' && workspace.kind !== 'git') return []
+  if (!['path', 'git', 'upload'].includes(workspace.kind)) return []
   const handOff = handOffLines(diff, paint)
   const sandbox =
     handOff.length > 0 && workspace.kind === 'path' && workspace.mode === 'in-place' && !isEmbedded
@@ -68,13 +71,16 @@ export function resultLines(
     ...sandbox,
     ...changes,
     ...remarkLines(diff),
-    ...nextLines(diff, { run, suffix }),
+    ...nextLines(diff, { run, suffix, ...present({ folder }) }),
   ]
   return lines.length > 0 ? ['', ...lines] : []
 }
 
-function nextLines(diff: RunDiff, { run, suffix }: Pick<ResultsPlace, 'run' | 'suffix'>): string[] {
+type NextPlace = Pick<ResultsPlace, 'run' | 'suffix' | 'folder'>
+
+function nextLines(diff: RunDiff, { run, suffix, folder }: NextPlace): string[] {
   if (run.workspace.kind === 'git') return repositoryLines(diff, { run, suffix })
+  if (run.workspace.kind === 'upload') return uploadLines(diff, { run, suffix, ...present({ folder }) })
   const isIsolated = run.workspace.kind === 'path' && run.workspace.mode === 'isolated'
   if (!diff.branch)
     return isIsolated && diff.fileCount === 0 ? ['The run changed nothing. Your folder is as it was.'] : []
@@ -82,6 +88,13 @@ function nextLines(diff: RunDiff, { run, suffix }: Pick<ResultsPlace, 'run' | 's
   if (isIsolated)
     return [`Your folder is as it was. Bring the changes into your repository as a branch: ${fetch}`]
   return [`The files are changed in your folder. The commits of the run as a branch: ${fetch}`]
+}
+
+function uploadLines({ fileCount }: RunDiff, { run, suffix }: NextPlace): string[] {
+  if (fileCount === 0) return ['The run changed nothing. Your folder is as it was.']
+  return [
+    `Your folder is as it was. Download all files of the run: agentweaver pull ${run.id} NEW-FOLDER${suffix}`,
+  ]
 }
 
 function repositoryLines(diff: RunDiff, { run, suffix }: Pick<ResultsPlace, 'run' | 'suffix'>): string[] {

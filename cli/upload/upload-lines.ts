@@ -6,16 +6,9 @@ import { quoteWord } from '../terminal/shell-word.ts'
 import { visible } from '../terminal/visible.ts'
 import { IGNORE_FILE } from './list-files.ts'
 import type { UploadPlan } from './plan-upload.ts'
+import { sizeWords } from './size-words.ts'
 
 const MAX_SHOWN = 10
-
-const STEPS = ['bytes', 'KiB', 'MiB', 'GiB'] as const
-
-export function sizeWords(bytes: number): string {
-  const step = bytes < 1024 ? 0 : Math.min(Math.floor(Math.log2(bytes) / 10), STEPS.length - 1)
-  const value = bytes / 1024 ** step
-  return `${step === 0 ? value : value.toFixed(1)} ${STEPS[step]}`
-}
 
 /** Size of an upload, and what it does not contain. */
 export function planLines(plan: UploadPlan, paint: Paint): string[] {

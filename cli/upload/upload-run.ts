@@ -11,7 +11,8 @@ import { onInterrupt } from '../terminal/interrupts.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { settingsFor } from './held-settings.ts'
 import { planUpload, type UploadPlan } from './plan-upload.ts'
-import { planLines, refuseOversize, sizeWords, tooLarge } from './upload-lines.ts'
+import { sizeWords } from './size-words.ts'
+import { planLines, refuseOversize, tooLarge } from './upload-lines.ts'
 
 export interface Uploading {
   readonly terminal: Terminal

@@ -1,5 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { FileVersion } from '../../contracts/results.ts'
 import type { ByteName } from '../workspace/git/folder-names.ts'
 import { blobId, storeBlob } from './blobs.ts'
 import type { ObjectFormat } from './clean-config.ts'
@@ -31,6 +32,9 @@ export interface FileStat {
   /** Undefined if git treats the content as binary. */
   readonly additions?: number
   readonly deletions?: number
+  /** Set for an uploaded folder. */
+  readonly before?: FileVersion
+  readonly after?: FileVersion
 }
 
 export interface MadeDiff {

@@ -336,9 +336,9 @@ export interface Transaction
 
 /**
  * The data of a run that is stored outside its sandbox: the uploaded archive and the session that it begins with, until it
- * has a checkpoint. For a run on a folder of the user: the changes in that folder.
+ * has a checkpoint. From then on the archive is the `base` of the run's diff. Of results: the changes, the patch, the commits.
  */
-export type BlobName = 'workspace' | 'session' | 'diff' | 'patch' | 'bundle'
+export type BlobName = 'workspace' | 'base' | 'session' | 'diff' | 'patch' | 'bundle'
 
 export type NewEvent = {
   readonly event: RunEvent

@@ -75,7 +75,19 @@ export async function commitCheckpoint(
     const rows = ids.slice(first, first + ROWS_PER_INSERT).map((id) => ({ run_id: runId, content_id: id }))
     await db.insertInto('checkpoint_contents').values(rows).execute()
   }
+  await keepBase(scope, runId)
   await db.deleteFrom('blobs').where('run_id', '=', runId).where('name', 'in', REPLACED).execute()
+}
+
+/** The uploaded archive stays as the base of the run's diff. */
+async function keepBase({ db }: Scope, runId: string): Promise<void> {
+  await db
+    .updateTable('blobs')
+    .set({ name: 'base' })
+    .where('run_id', '=', runId)
+    .where('name', '=', 'workspace')
+    .where('state', '=', 'complete')
+    .execute()
 }
 
 /** The copy names the same contents, so it copies no bytes. Its position is before the first own checkpoint of `to`. */

@@ -38,6 +38,8 @@ const OVERHEAD_BYTES = 8_192
 export interface UnpackOptions {
   readonly limits: ArchiveLimits
   readonly signal?: AbortSignal
+  /** Returns the header to unpack with, or undefined to leave an entry out. @default every entry as it is */
+  readonly admit?: (path: WorkspacePath, header: Header) => Header | undefined
 }
 
 type Entry = Extract extends AsyncIterable<infer Source> ? Source : never
@@ -45,6 +47,7 @@ type Entry = Extract extends AsyncIterable<infer Source> ? Source : never
 interface Unpacking {
   readonly tree: Tree
   readonly counter: ArchiveCounter
+  readonly admit: NonNullable<UnpackOptions['admit']>
   /** Folder modes, applied after everything is unpacked. */
   readonly folderModes: Map<string, { path: WorkspacePath; mode: number }>
 }
@@ -58,7 +61,8 @@ export async function unpackWorkspace(
   source: AsyncIterable<Uint8Array>,
   options: UnpackOptions,
 ): Promise<ArchiveSummary> {
-  const unpacking = { tree, counter: new ArchiveCounter(options.limits), folderModes: new Map() }
+  const { limits, admit = (_path: WorkspacePath, header: Header) => header } = options
+  const unpacking = { tree, counter: new ArchiveCounter(limits), admit, folderModes: new Map() }
   const archive = extract()
   // An error in the source destroys the archive, and the loop below throws it.
   feed(archive, source, options.limits).catch((error: Error) => archive.destroy(error))
@@ -102,7 +106,8 @@ async function unpackMember(unpacking: Unpacking, entry: Entry): Promise<void> {
   try {
     unpacking.counter.addEntry(shown)
     const path = parseMemberName(header.name)
-    await makeMember(unpacking, path, entry)
+    const admitted = unpacking.admit(path, header)
+    if (admitted) await makeMember(unpacking, path, { header: admitted, content: entry })
     // tar-stream emits the next entry only after this one is consumed.
     for await (const _ of entry);
   } catch (error) {
@@ -111,13 +116,16 @@ async function unpackMember(unpacking: Unpacking, entry: Entry): Promise<void> {
   }
 }
 
-async function makeMember(unpacking: Unpacking, path: WorkspacePath, entry: Entry): Promise<void> {
-  const { header } = entry
+async function makeMember(
+  unpacking: Unpacking,
+  path: WorkspacePath,
+  { header, content }: { header: Header; content: Entry },
+): Promise<void> {
   switch (header.type) {
     case 'directory':
       return makeFolder(unpacking, path, header)
     case 'file':
-      return makeFile(unpacking, path, { header, content: entry })
+      return makeFile(unpacking, path, { header, content })
     case 'symlink':
       return makeLink(unpacking, path, header)
     case 'link':

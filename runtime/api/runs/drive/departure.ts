@@ -9,6 +9,7 @@ import type { Relay } from '../ingest/relay.ts'
 import { discardClaim } from '../launch/attach.ts'
 import type { LaunchedSandbox } from '../launch/launched-sandbox.ts'
 import { transition } from '../machine/transition.ts'
+import { concludeResults } from '../results/conclude-results.ts'
 import { storeRepositoryResults } from '../results/repository-results.ts'
 import { checkpoint } from './checkpoint.ts'
 import { type Ending, stalled } from './finish.ts'
@@ -73,8 +74,7 @@ export class Departure {
   /** Parts from the sandbox at the end of the run, if it has one. Returns the events of the run's results. */
   async conclude(current: RunRow, serving: Serving | undefined, release: Release): Promise<RunEvent[]> {
     const results = serving ? await this.release(serving, release) : await this.discard(current)
-    const ofFolder = await this.#deps.folders?.conclude(this.#run)
-    return [...(results ?? []), ...(ofFolder ?? [])]
+    return [...(results ?? []), ...(await concludeResults(this.#deps, this.#run))]
   }
 
   /**

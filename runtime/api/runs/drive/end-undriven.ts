@@ -1,6 +1,7 @@
 import { QUEUED_STATES } from '../../../store/queue.ts'
 import type { RunRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
+import { concludeResults } from '../results/conclude-results.ts'
 import { type Ending, type FinishParts, finishRun } from './finish.ts'
 
 type Wanted = {
@@ -30,8 +31,8 @@ export async function endUndriven(
     return current
   })
   if (!run) return false
-  const events = await deps.folders?.conclude(run)
+  const events = await concludeResults(deps, run)
   const stillUndriven = ({ state }: RunRow) => UNDRIVEN.has(state)
-  await finishRun(deps, parts, { runId: id, ending, ...(events && { events }), onlyIf: stillUndriven })
+  await finishRun(deps, parts, { runId: id, ending, events, onlyIf: stillUndriven })
   return true
 }

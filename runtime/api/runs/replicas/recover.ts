@@ -6,6 +6,7 @@ import type { Uploads } from '../admit/uploads.ts'
 import type { RunDeps } from '../deps.ts'
 import { type FinishParts, finishRun } from '../drive/finish.ts'
 import { endingAfterLoss, requeueLost } from '../drive/requeue.ts'
+import { concludeResults } from '../results/conclude-results.ts'
 import { UNFINISHED, WAITING_FOR_PLACE } from '../run-view.ts'
 
 type Parts = FinishParts & { readonly uploads: Uploads }
@@ -62,7 +63,7 @@ function waitsOn({ uploads }: Parts, run: RunRow): boolean {
 /** An end that was already decided stays in force, even if the process died before it could store it. */
 async function end(deps: RunDeps, parts: Parts, run: RunRow): Promise<void> {
   const ending = run.ending ?? (await endingAfterLoss(deps, run, { state: 'failed', ...RESTARTED }))
-  const events = await deps.folders?.conclude(run)
+  const events = await concludeResults(deps, run)
   const released = run.sandbox ? { released: RESTARTED.code } : {}
   await finishRun(deps, parts, { runId: run.id, ...present({ events }), ending, ...released })
 }

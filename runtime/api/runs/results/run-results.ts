@@ -149,11 +149,13 @@ export async function readDiff(store: Store, run: RunRow): Promise<RunDiff> {
   return RunDiff.parse(JSON.parse(Buffer.concat(chunks).toString('utf8')))
 }
 
+const WITH_DIFF: ReadonlySet<string> = new Set(['path', 'git', 'upload'])
+
 async function whyNone(store: Store, run: RunRow, name: string): Promise<SandboxError> {
-  if (run.workspace.kind !== 'path' && run.workspace.kind !== 'git')
+  if (!WITH_DIFF.has(run.workspace.kind))
     return new SandboxError(
       'not_found',
-      `run ${run.id} has no diff: it works neither on a folder of this machine nor on a repository. Its workspace can be downloaded`,
+      `run ${run.id} has no diff: it works neither on a folder nor on a repository. Its workspace can be downloaded`,
     )
   if (run.endedAt === undefined)
     return new SandboxError(
