@@ -127,6 +127,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       'runtime/workspace',
       'runtime/system-calls/terminal-input.ts',
       'policies/agent/egress',
+      'policies/agent/hand-off.ts',
       'charts-src/capacity',
       'charts-src/environment',
       'infra/model',
