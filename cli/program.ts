@@ -15,6 +15,7 @@ import { execCommand } from './commands/exec.ts'
 import { fetchCommand } from './commands/fetch.ts'
 import { forkCommand } from './commands/fork.ts'
 import { infraCommand } from './commands/infra.ts'
+import { keyCommand } from './commands/key.ts'
 import { loginCommand } from './commands/login.ts'
 import { logoutCommand } from './commands/logout.ts'
 import { logsCommand } from './commands/logs.ts'
@@ -64,6 +65,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     serveCommand,
     doctorCommand,
     configCommand,
+    keyCommand,
     loginCommand,
     logoutCommand,
     moveStateCommand,

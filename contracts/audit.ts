@@ -10,8 +10,8 @@ export const AUDIT_LIMITS = { maxPage: 1000, defaultPage: 100, maxProblems: 100 
  * `intent`: an action was decided, before it starts. `outcome`: how it ended. `file.written`: how a write through the
  * file API ended. `decision`: who decided a request for approval. `egress.allowed`: who allowed a run one more host, and why.
  * `egress.anomaly`: what the egress proxy noticed. `egress.denied`: a connection that was refused. `restriction.changed`: who
- * restricted runs, how far, and why. `workspace.cloned`: the repository and the commit that a run began with. `seal`: the
- * final head of a run's chain.
+ * restricted runs, how far, and why. `workspace.cloned`: the repository and the commit that a run began with. `key.created`,
+ * `key.revoked`: who created or revoked which API key. `seal`: the final head of a run's chain.
  */
 export const AuditKind = z.enum([
   'intent',
@@ -25,6 +25,7 @@ export const AuditKind = z.enum([
   'restriction.changed',
   'workspace.cloned',
   'key.created',
+  'key.revoked',
   'seal',
 ])
 export type AuditKind = z.infer<typeof AuditKind>

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { ApiRole } from './api-keys.ts'
 
 /**
  * How far a run is restricted. `read-only`: file tools only read, and commands reach the network with GET and HEAD only.
@@ -35,7 +36,7 @@ export const Restriction = z.object({
   /** Owner of the API key that set it. */
   by: z.string(),
   /** Only an operator can change a restriction that an operator has set. */
-  role: z.enum(['user', 'operator']),
+  role: ApiRole,
   at: z.iso.datetime(),
 })
 export type Restriction = z.infer<typeof Restriction>

@@ -36,6 +36,7 @@ export const API_ROUTES = {
   trustedFolders: '/api/trusted-folders',
   restrictions: '/api/restrictions',
   audit: '/api/audit',
+  keys: '/api/keys',
 } as const
 
 /** The API's routes for replicas of the egress proxy, on a separate port. */

@@ -16,7 +16,7 @@ import { imageConfig } from './containerfile.ts'
 import { dropUnused } from './drop-unused.ts'
 import type { ImageSpec, LayerEntry } from './image-spec.ts'
 import { completeLayer, librariesOf, programWithLibraries } from './program-files.ts'
-import { git, python, shell } from './toolbox.ts'
+import { git, npm, python, shell } from './toolbox.ts'
 
 export const AGENT_HOST_IMAGE = 'localhost/agent-host:1'
 export const SANDBOX_TOOLBOX_IMAGE = 'localhost/sandbox-toolbox:1'
@@ -28,8 +28,8 @@ const MODULES = resolve(import.meta.dirname, '../../node_modules')
 /** The commands that a run can use, as layers of the toolbox. */
 export type ToolboxTools = () => { readonly shell: LayerEntry[]; readonly languages: LayerEntry[] }
 
-/** Needs busybox, git and Python on this machine. */
-const machineTools: ToolboxTools = () => ({ shell: shell(), languages: [...git(), ...python()] })
+/** Needs busybox, git, Python and npm on this machine. */
+const machineTools: ToolboxTools = () => ({ shell: shell(), languages: [...git(), ...python(), ...npm()] })
 
 /** The two images of a sandbox pod. Instead of a base image they have this machine's programs and libraries. */
 export async function podImages(

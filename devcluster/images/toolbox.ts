@@ -1,4 +1,6 @@
 import { execFileSync } from 'node:child_process'
+import { realpathSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { folderEntries } from '../../images/contents.ts'
 import type { ImageSpec, LayerEntry } from './image-spec.ts'
 import { completeLayer, programWithLibraries } from './program-files.ts'
@@ -93,5 +95,23 @@ export function python(): LayerEntry[] {
     ...programWithLibraries(program, `usr/bin/${name}`),
     { kind: 'link', path: 'usr/bin/python3', target: name },
     ...folderEntries(`/usr/lib/${name}`, `usr/lib/${name}`, PYTHON_EXTRAS),
+  ]
+}
+
+/** The npm of this machine. A distribution of Node has it as one folder with all that it needs. */
+export function npm(): LayerEntry[] {
+  const program = realpathSync(execFileSync('sh', ['-c', 'command -v npm'], { encoding: 'utf8' }).trim())
+  const folder = 'usr/local/lib/node_modules/npm'
+  return [
+    ...folderEntries(dirname(dirname(program)), folder, /\/(docs|man)$/),
+    // Its first line names this path.
+    { kind: 'link', path: 'usr/bin/env', target: '../../bin/busybox' },
+    ...['npm', 'npx'].map(
+      (name): LayerEntry => ({
+        kind: 'link',
+        path: `usr/local/bin/${name}`,
+        target: `../lib/node_modules/npm/bin/${name}-cli.js`,
+      }),
+    ),
   ]
 }

@@ -4,7 +4,8 @@ import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod
 import { API_ROUTES } from '../../contracts/routes.ts'
 import type { Log } from '../kit/log.ts'
 import type { Store } from '../store/store.ts'
-import { guardWithApiKey } from './http/authenticate.ts'
+import { guardRoutes } from './http/authenticate.ts'
+import { endRepliesOfInvalidCredentials } from './http/credential-watch.ts'
 import { Downloads } from './http/downloads.ts'
 import { answerProblems, answerUnknownRoutes, sendProblem } from './http/error-handler.ts'
 import { ResponseErrorsOnly, toFastifyLog } from './http/fastify-log.ts'
@@ -17,6 +18,8 @@ import { logRequests } from './http/request-log.ts'
 import { setSecurityHeaders } from './http/security-headers.ts'
 import { closeInOrder } from './http/shutdown.ts'
 import { OpenStreams, type StreamLimits } from './http/sse.ts'
+import type { KeyService } from './people/api-keys.ts'
+import { apiKeyRoutes } from './routes/api-keys.ts'
 import { auditRoutes, runAuditRoutes } from './routes/audit.ts'
 import { commandRoutes } from './routes/commands.ts'
 import { decisionRoutes } from './routes/decisions.ts'
@@ -37,7 +40,11 @@ import type { RunService } from './runs/service.ts'
 
 export interface AppOptions {
   readonly service: RunService
-  readonly store: Pick<Store, 'readApiKey' | 'readIdempotencyKey' | 'writeIdempotencyKey'>
+  readonly store: Pick<
+    Store,
+    'readApiKey' | 'noteApiKeyUse' | 'listUnusableApiKeys' | 'readIdempotencyKey' | 'writeIdempotencyKey'
+  >
+  readonly keys: KeyService
   readonly log: Log
   readonly now: () => Date
   readonly rateLimitPerMinute: number
@@ -99,6 +106,8 @@ export function buildApp(options: AppOptions): FastifyInstance {
 
   app.register(openRoutes, options)
   const downloads = new Downloads()
+  const replies = [streams.replies, downloads.replies]
+  endRepliesOfInvalidCredentials(app, { ...options, replies })
   app.register(guardedRoutes, { ...options, streams, downloads, once: createOnce(options) })
   return app
 }
@@ -108,14 +117,14 @@ const openRoutes: FastifyPluginAsync<AppOptions> = async (open, { service, hasOw
   serveOpenapi(open)
 }
 
-/** All routes that need an API key. The guard is a hook of this scope, so a new route cannot miss it. */
+/** All routes that need a credential. The guard is a hook of this scope, so a new route cannot miss it. */
 const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps> = async (
   guarded,
   options,
 ) => {
-  const { service, once, streams, downloads, started } = options
+  const { service, once, streams, downloads, started, store, log, now } = options
   guarded.addHook('onRequest', async () => void (await started))
-  guardWithApiKey(guarded, options.store)
+  guardRoutes(guarded, { store, log, now })
   limitPerKey(guarded)
   refuseLongIds(guarded)
   const deps = { service, once, streams, downloads }
@@ -137,4 +146,5 @@ const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps>
   await guarded.register(restrictionRoutes, { ...deps, prefix: API_ROUTES.restrictions })
   await guarded.register(trustedFolderRoutes, { ...deps, prefix: API_ROUTES.trustedFolders })
   await guarded.register(auditRoutes, { ...deps, prefix: API_ROUTES.audit })
+  await guarded.register(apiKeyRoutes, { ...deps, keys: options.keys, prefix: API_ROUTES.keys })
 }

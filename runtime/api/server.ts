@@ -15,6 +15,7 @@ import { composeKeys, composeRunService } from './compose.ts'
 import { type ApiConfig, readConfig } from './config.ts'
 import { serveMetrics } from './http/metrics-listener.ts'
 import { followKeys } from './keys/follow-keys.ts'
+import { createKeyService } from './people/api-keys.ts'
 import { createAuditTrail } from './runs/audit-trail.ts'
 import { announcement } from './start/announce.ts'
 import { settleEarlierState } from './start/earlier-state.ts'
@@ -66,10 +67,12 @@ async function serve(config: ApiConfig): Promise<void> {
   const rotation = followKeys(reread, log)
   const store = await openStore(storeLocation(config, log), { log })
   const { service, serveEgressControl } = await composeRunService(config, { store, log }, keys)
+  const audit = createAuditTrail(keys)
   const { promise: started, resolve: markStarted } = Promise.withResolvers<void>()
   const app = buildApp({
     service,
     store,
+    keys: createKeyService({ store, audit, now }),
     log,
     now,
     started,
@@ -101,7 +104,7 @@ async function serve(config: ApiConfig): Promise<void> {
     // Listens before it takes over runs, because a service that cannot be reached must not own any.
     const url = await listen(app, config)
     socket = await listenOnSocket(app, config.socket)
-    const apiKeys = recordedKeys(store, createAuditTrail(keys))
+    const apiKeys = recordedKeys(store, audit)
     if (apiKey !== undefined) await ensureGivenApiKey(apiKeys, { apiKey, now })
     // Processes that share a store must not create a key that the others do not know.
     const isOwn = config.keys.kind === 'own'

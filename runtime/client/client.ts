@@ -19,6 +19,7 @@ import {
   type StartTurnInput,
   Turn,
 } from '../../contracts/api.ts'
+import { ApiKeyPage, type CreateApiKeyInput, CreatedApiKey, RevokedApiKey } from '../../contracts/api-keys.ts'
 import { AuditPage, AuditVerification } from '../../contracts/audit.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
@@ -90,6 +91,7 @@ export function createClient(options: ClientOptions) {
     ...restrictionCalls(parts),
     ...trustCalls(parts),
     ...auditCalls(parts),
+    ...keyCalls(parts),
   }
 }
 
@@ -295,6 +297,20 @@ function restrictionCalls({ call }: Parts) {
   }
 }
 
+function keyCalls({ call }: Parts) {
+  const path = API_ROUTES.keys
+  return {
+    /** The only response with the secret. */
+    createApiKey: (json: CreateApiKeyInput, options?: CallOptions) =>
+      call(CreatedApiKey, { method: 'POST', path, json, ...options }),
+    /** Newest first. */
+    listApiKeys: (query: PageQuery = {}, options?: CallOptions) =>
+      call(ApiKeyPage, { method: 'GET', path, query, ...options }),
+    revokeApiKey: (id: string, options?: CallOptions) =>
+      call(RevokedApiKey, { method: 'DELETE', path: `${path}/${encodeURIComponent(id)}`, ...options }),
+  }
+}
+
 function trustCalls({ call, command }: Parts) {
   const path = API_ROUTES.trustedFolders
   return {
@@ -315,7 +331,7 @@ function trustCalls({ call, command }: Parts) {
 function auditCalls({ transport, call }: Parts) {
   const path = API_ROUTES.audit
   return {
-    /** Oldest first. Needs the operator role. */
+    /** Oldest first. Needs the role operator or auditor. */
     readAudit: (query: AuditFilter & OneChain = {}, options?: CallOptions) =>
       call(AuditPage, { method: 'GET', path, query, ...options }),
     readRunAudit: (id: string, query: AuditFilter = {}, options?: CallOptions) =>

@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely'
+import { API_KEY_MIGRATION } from './api-key-migration.ts'
 import { backfillCalls } from './backfill-calls.ts'
 import { createBlobs, createCheckpoints } from './create-blobs.ts'
 import { EGRESS_MIGRATION } from './egress-migration.ts'
@@ -395,4 +396,5 @@ export const MIGRATIONS: readonly Migration[] = [
       await db.schema.alterTable('runs').addColumn('allowed_hosts_json', 'text').execute()
     },
   },
+  { version: 19, ...API_KEY_MIGRATION },
 ]

@@ -1,7 +1,7 @@
 import type { Generated } from 'kysely'
 import type { CallRow } from './call-row.ts'
 import type { Lane } from './queue.ts'
-import type { RestrictionRow } from './service-rows.ts'
+import type { ApiKeyRow, RestrictionRow } from './service-rows.ts'
 import type { ApprovalRow, ClaimRow, TurnRow } from './store.ts'
 
 /**
@@ -108,7 +108,20 @@ export interface Tables {
   }
   checkpoint_contents: { run_id: string; content_id: string }
   blob_chunks: { blob_id: string; ordinal: number; data: Uint8Array }
-  api_keys: { id: string; hash: string; owner: string; role: 'user' | 'operator'; created_at: string }
+  api_keys: {
+    id: string
+    hash: string
+    owner: string
+    role: ApiKeyRow['role']
+    created_at: string
+    name: string | null
+    created_by: string | null
+    created_with: string | null
+    expires_at: string | null
+    revoked_at: string | null
+    revoked_by: string | null
+    last_used_at: string | null
+  }
   idempotency_keys: {
     owner: string
     key: string
@@ -126,7 +139,7 @@ export interface Tables {
     level: RestrictionRow['level']
     reason: string
     set_by: string
-    role: 'user' | 'operator'
+    role: ApiKeyRow['role']
     at: string
   }
   trusted_folders: {

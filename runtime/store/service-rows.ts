@@ -5,8 +5,25 @@ export interface ApiKeyRow {
   /** SHA-256 of the key, hex. */
   readonly hash: string
   readonly owner: string
-  readonly role: 'user' | 'operator'
+  readonly role: 'user' | 'auditor' | 'approver' | 'operator'
   readonly createdAt: string
+  /** What the key is for. Absent for the first key of a store. */
+  readonly name?: string
+  /** Owner who created the key. Absent if the service created it. */
+  readonly createdBy?: string
+  /** Id of the key that created it. Absent if the service or a signed-in person created it. */
+  readonly createdWith?: string
+  readonly expiresAt?: string
+  readonly revokedAt?: string
+  readonly revokedBy?: string
+  readonly lastUsedAt?: string
+}
+
+/** `owner` undefined: the keys of all owners. `after` is the `next` of the previous page. */
+export type ApiKeyQuery = {
+  readonly owner?: string
+  readonly after?: string
+  readonly limit: number
 }
 
 /** The settings that are in force in one folder, for the runs of one owner. */

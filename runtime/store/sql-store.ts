@@ -8,7 +8,7 @@ import type { EventListeners } from './event-listeners.ts'
 import { transactionOver } from './sql-transaction.ts'
 import { blobFiles } from './sqlite/blob-files.ts'
 import type { Store } from './store.ts'
-import { countApiKeys, readApiKey } from './tables/api-keys.ts'
+import { apiKeyStore } from './tables/api-keys.ts'
 import { listApprovals, listExpiredApprovals } from './tables/approvals.ts'
 import { auditReads } from './tables/audit.ts'
 import { deleteBlobs, readBlob, writeBlob } from './tables/blobs.ts'
@@ -83,8 +83,7 @@ export function createSqlStore(
         () => sweepContents(reading, { write, blobs }, limit),
       ]),
 
-    readApiKey: (hash) => readApiKey(reading, hash),
-    countApiKeys: () => countApiKeys(reading),
+    ...apiKeyStore(reading, write),
 
     readIdempotencyKey: (key, now) => readIdempotencyKey(reading, key, now),
     writeIdempotencyKey: (row) => write((scope) => writeIdempotencyKey(scope, row)),

@@ -1,7 +1,7 @@
 import { present } from './codec.ts'
 import type { WriteScope } from './engine.ts'
 import type { Transaction } from './store.ts'
-import { insertApiKey } from './tables/api-keys.ts'
+import { apiKeyTransaction } from './tables/api-keys.ts'
 import { decideApproval, insertApproval, listApprovals, readApproval } from './tables/approvals.ts'
 import { appendAudit, lockAuditHead } from './tables/audit.ts'
 import { changeCall, insertCall, listCalls, listReleasedCalls, readCall } from './tables/calls.ts'
@@ -92,7 +92,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   commitCheckpoint: (runId, checkpoint) => commitCheckpoint(scope, runId, checkpoint),
   copyCheckpoint: (parts, runs) => copyCheckpoint(scope, parts, runs),
   insertIdempotencyKey: (row) => insertIdempotencyKey(scope, row),
-  insertApiKey: (row) => insertApiKey(scope, row),
+  ...apiKeyTransaction(scope),
   writeSetting: (name, value) => writeSetting(scope, name, value),
   listRestrictions: () => listRestrictions(scope),
   writeRestriction: (restriction) => writeRestriction(scope, restriction),

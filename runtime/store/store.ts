@@ -1,5 +1,6 @@
 import type * as z from 'zod'
 import type { HostEnvelope, RunEnvelope, RunEvent } from '../../contracts/events.ts'
+import type { ApiKeyStore, ApiKeyTransaction } from './api-key-store.ts'
 import type { AuditHead, AuditQuery, AuditRow } from './audit-rows.ts'
 import type { CallChange, CallRow, NewCall, ReleasedCalls } from './call-row.ts'
 import type { Checkpoint, CheckpointStore, CheckpointTransaction, RunOrigin } from './checkpoint.ts'
@@ -7,9 +8,10 @@ import type * as columns from './columns.ts'
 import type { EgressReads, EgressTransaction } from './egress.ts'
 import type { EventListener } from './event-listeners.ts'
 import type { EventReads } from './event-reads.ts'
+import type { IdempotencyStore } from './idempotency-store.ts'
 import type { QueueReads, QueueTransaction } from './queue.ts'
 import type { RestrictionReads, RestrictionTransaction } from './restriction-store.ts'
-import type { ApiKeyRow, IdempotencyKey, IdempotencyRow, TrustedFolder } from './service-rows.ts'
+import type { IdempotencyRow, TrustedFolder } from './service-rows.ts'
 
 export type RunState = z.infer<typeof columns.RunStates>
 type RunMove = { readonly from: RunState; readonly to: RunState }
@@ -236,7 +238,8 @@ export type RunCount = { readonly owner?: string; readonly states: readonly RunS
 export const HOLDER_LEASE = 'holder:'
 /** What one transaction may do. Every method sees the writes before it. */
 export interface Transaction
-  extends QueueTransaction,
+  extends ApiKeyTransaction,
+    QueueTransaction,
     CheckpointTransaction,
     EgressTransaction,
     RestrictionTransaction {
@@ -313,7 +316,6 @@ export interface Transaction
 
   /** Stores a response under its key; returns false if the key already has one. */
   insertIdempotencyKey(row: IdempotencyRow): Promise<boolean>
-  insertApiKey(row: ApiKeyRow): Promise<void>
   writeSetting(name: string, value: string): Promise<void>
 
   upsertClaim(claim: NewClaim): Promise<void>
@@ -345,7 +347,14 @@ export type NewEvent = {
 }
 
 /** The SQL store, one interface over SQLite and PostgreSQL. */
-export interface Store extends QueueReads, CheckpointStore, EgressReads, RestrictionReads, EventReads {
+export interface Store
+  extends ApiKeyStore,
+    IdempotencyStore,
+    QueueReads,
+    CheckpointStore,
+    EgressReads,
+    RestrictionReads,
+    EventReads {
   readonly engine: 'sqlite' | 'postgres'
   /**
    * Runs `work` in one transaction (SQLite: immediate; PostgreSQL: read committed with the row locks it takes).
@@ -386,14 +395,6 @@ export interface Store extends QueueReads, CheckpointStore, EgressReads, Restric
     name: BlobName,
   ): Promise<{ sha256: string; bytes: number; chunks: AsyncIterable<Uint8Array> } | undefined>
   deleteBlobs(runId: string): Promise<void>
-
-  readApiKey(hash: string): Promise<ApiKeyRow | undefined>
-  countApiKeys(): Promise<number>
-
-  /** The response stored under a key; a response older than 24 h is ignored. */
-  readIdempotencyKey(key: IdempotencyKey, now: Date): Promise<IdempotencyRow | undefined>
-  /** Stores a response outside a transaction, or replaces the response that a transaction stored. */
-  writeIdempotencyKey(row: IdempotencyRow): Promise<void>
 
   readSetting(name: string): Promise<string | undefined>
   writeSetting(name: string, value: string): Promise<void>

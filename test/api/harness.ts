@@ -1,6 +1,7 @@
 import { onTestFinished } from 'vitest'
 import { type AppOptions, buildApp } from '../../runtime/api/app.ts'
 import { generateApiKey } from '../../runtime/api/http/api-key.ts'
+import { createKeyService } from '../../runtime/api/people/api-keys.ts'
 import { createLog } from '../../runtime/kit/log.ts'
 import { MemoryService } from './memory-service.ts'
 import { MemoryStore } from './memory-store.ts'
@@ -10,13 +11,15 @@ export function startApp(options: Partial<AppOptions> = {}) {
   const service = new MemoryService()
   const store = new MemoryStore()
   const lines: string[] = []
+  const now = options.now ?? (() => new Date('2026-01-01T00:00:00.000Z'))
   // `inject` sends the first address; a test can add a proxy's address.
   const allowedHosts = ['localhost:80']
   const app = buildApp({
     service,
     store,
+    keys: createKeyService({ store, audit: { append: async () => undefined }, now }),
     log: createLog({ level: 'debug', write: (line) => lines.push(line) }),
-    now: () => new Date('2026-01-01T00:00:00.000Z'),
+    now,
     rateLimitPerMinute: 10_000,
     allowedHosts,
     streams: { perKey: 100, inAll: 100 },

@@ -3,7 +3,10 @@ import { SandboxError } from '../../runtime/kit/errors.ts'
 import { bearer, type Harness, RUN, startApp } from './harness.ts'
 import { makeFixture, SAMPLES, sampleOf } from './sample-requests.ts'
 
-const MUTATIONS = Object.keys(SAMPLES).filter((route) => !route.startsWith('GET '))
+// The secret of a key is not stored, so a repeated response cannot have it: see `api-keys.test.ts`.
+const MUTATIONS = Object.keys(SAMPLES).filter(
+  (route) => !route.startsWith('GET ') && !route.includes('/api/keys'),
+)
 
 const startRun = ({ app, keys }: Harness, headers: Record<string, string>, body: object = RUN) =>
   app.inject({ method: 'POST', url: '/api/runs', headers: { ...bearer(keys.ada), ...headers }, body })

@@ -1,9 +1,24 @@
 import { hashApiKey } from '../../runtime/api/http/api-key.ts'
-import type { ApiKeyRow, IdempotencyKey, IdempotencyRow } from '../../runtime/store/service-rows.ts'
-import type { Store } from '../../runtime/store/store.ts'
+import type {
+  ApiKeyQuery,
+  ApiKeyRow,
+  IdempotencyKey,
+  IdempotencyRow,
+} from '../../runtime/store/service-rows.ts'
+import type { Store, Transaction } from '../../runtime/store/store.ts'
+
+type Stored = Pick<
+  Store,
+  | 'readApiKey'
+  | 'noteApiKeyUse'
+  | 'listApiKeys'
+  | 'listUnusableApiKeys'
+  | 'readIdempotencyKey'
+  | 'writeIdempotencyKey'
+>
 
 /** The part of the store that the HTTP layer uses, in memory. */
-export class MemoryStore implements Pick<Store, 'readApiKey' | 'readIdempotencyKey' | 'writeIdempotencyKey'> {
+export class MemoryStore implements Stored {
   readonly keys = new Map<string, ApiKeyRow>()
   readonly idempotency = new Map<string, IdempotencyRow>()
 
@@ -30,6 +45,53 @@ export class MemoryStore implements Pick<Store, 'readApiKey' | 'readIdempotencyK
 
   async countApiKeys() {
     return this.keys.size
+  }
+
+  async noteApiKeyUse(id: string, lastUsedAt: string) {
+    this.#change(id, { lastUsedAt })
+  }
+
+  async listApiKeys({ owner }: ApiKeyQuery) {
+    const items = [...this.keys.values()].filter((row) => owner === undefined || row.owner === owner)
+    return { items: items.reverse() }
+  }
+
+  async listUnusableApiKeys(ids: readonly string[]) {
+    return ids.filter((id) => this.#byId(id)?.revokedAt !== undefined)
+  }
+
+  async readApiKeyById(id: string) {
+    return this.#byId(id)
+  }
+
+  async listUsableApiKeys(of: { readonly owner: string } | { readonly createdWith: string }) {
+    return [...this.keys.values()].filter(
+      (row) =>
+        row.revokedAt === undefined &&
+        ('owner' in of ? row.owner === of.owner : row.createdWith === of.createdWith),
+    )
+  }
+
+  async revokeApiKey(id: string, { at, by }: { readonly at: string; readonly by: string }) {
+    if (this.#byId(id)?.revokedAt !== undefined) return false
+    this.#change(id, { revokedAt: at, revokedBy: by })
+    return true
+  }
+
+  async auditHead() {
+    return { count: 0, mac: '' }
+  }
+
+  /** Without isolation: the tests of this store change keys one after the other. */
+  transaction: Store['transaction'] = (work) => work(this as unknown as Transaction)
+
+  #byId(id: string): ApiKeyRow | undefined {
+    return [...this.keys.values()].find((row) => row.id === id)
+  }
+
+  #change(id: string, change: Partial<ApiKeyRow>): void {
+    const row = this.#byId(id)
+    if (row) this.keys.set(row.hash, { ...row, ...change })
   }
 
   async readIdempotencyKey({ owner, key }: IdempotencyKey) {

@@ -46,6 +46,7 @@ test('the document has exactly the routes of the interface', async () => {
     Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
   )
   expect(served.sort()).toEqual([
+    'DELETE /api/keys/{keyId}',
     'DELETE /api/runs/{id}/commands/{commandId}',
     'DELETE /api/sandboxes/{id}',
     'DELETE /api/sandboxes/{id}/commands/{commandId}',
@@ -53,6 +54,7 @@ test('the document has exactly the routes of the interface', async () => {
     'DELETE /api/trusted-folders',
     'GET /api/audit',
     'GET /api/audit/verification',
+    'GET /api/keys',
     'GET /api/restrictions',
     'GET /api/runs',
     'GET /api/runs/{id}',
@@ -76,6 +78,7 @@ test('the document has exactly the routes of the interface', async () => {
     'GET /metrics',
     'GET /readyz',
     'PATCH /api/sandbox-policy',
+    'POST /api/keys',
     'POST /api/runs',
     'POST /api/runs/{id}/cancel',
     'POST /api/runs/{id}/commands',

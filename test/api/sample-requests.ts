@@ -14,7 +14,7 @@ export type Sample = {
 
 export type Fixture = Awaited<ReturnType<typeof makeFixture>>
 
-/** Ada's objects: a running run, one that waits for its upload, one that has ended, and a sandbox with a file. */
+/** Ada's objects: a running run, one that waits for its upload, one that has ended, a sandbox with a file, and a key. */
 export async function makeFixture({ app, keys, service }: Pick<Harness, 'app' | 'keys' | 'service'>) {
   const post = async (url: string, body: object): Promise<string> => {
     const answer = await app.inject({ method: 'POST', url, headers: bearer(keys.ada), body })
@@ -43,8 +43,11 @@ export async function makeFixture({ app, keys, service }: Pick<Harness, 'app' | 
     headers: bearer(keys.ada),
     body: { path: '/srv/trusted', digest: null },
   })
+  const keyId: string = (
+    await app.inject({ method: 'POST', url: '/api/keys', headers: bearer(keys.ada), body: { name: 'ci' } })
+  ).json().id
   const requestId = service.addApproval(runId, { commandHash: '0123456789abcdef' }).requestId
-  return { runId, waitingRunId, doneRunId, sandboxId, requestId }
+  return { runId, waitingRunId, doneRunId, sandboxId, requestId, keyId }
 }
 
 const TAR = { 'content-type': 'application/x-tar' }
@@ -213,6 +216,15 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
     status: 204,
     foreign: 404,
   }),
+  'GET /api/keys': () => ({ url: '/api/keys', status: 200, foreign: 200 }),
+  'POST /api/keys': () => ({
+    url: '/api/keys',
+    body: { name: 'nightly build' },
+    otherBody: { name: 'another' },
+    status: 201,
+    foreign: 201,
+  }),
+  'DELETE /api/keys/:keyId': ({ keyId }) => ({ url: `/api/keys/${keyId}`, ...own }),
   'GET /api/sandbox-policy': () => ({ url: '/api/sandbox-policy', status: 200, foreign: 200 }),
   'PUT /api/sandbox-policy': () => ({
     url: '/api/sandbox-policy',

@@ -19,6 +19,7 @@ const PAGES = [
   'docs/egress.md',
   'docs/placeholders.md',
   'docs/restrictions.md',
+  'docs/teams.md',
   'docs/audit.md',
   'docs/capacity.md',
   'docs/infra.md',

@@ -82,7 +82,12 @@ for (const [name, feature, runtimeClass, engine] of FORMS) {
       runtimeClass,
       replicas: { agent: 1, command: 0 },
       settings: async () => {
-        const settings = { AGENTWEAVER_USER_VAULT: 'true', AGENTWEAVER_LOG_LEVEL: 'debug' }
+        const settings = {
+          AGENTWEAVER_USER_VAULT: 'true',
+          AGENTWEAVER_LOG_LEVEL: 'debug',
+          // The search can take longer than a run may wait with its pod.
+          AGENTWEAVER_RELEASE_POD_ON_SUSPEND: 'false',
+        }
         if (engine === 'sqlite') return settings
         postgres = await startPostgres()
         database = await createDatabase(postgres.url)

@@ -1,15 +1,18 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { parse, stringify } from 'yaml'
 import type { Environment } from '../../charts-src/environment/schema.ts'
+import type { RequestedAgent } from '../../contracts/agents.ts'
+import type { StartRun } from '../../contracts/api.ts'
 import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
 import type { KubeObject } from '../../devcluster/client/kube-object.ts'
 import { whyNoNodes } from '../../devcluster/host/privileges.ts'
 import { waitUntil } from '../../devcluster/host/wait-until.ts'
 import { isReady } from '../../devcluster/service/readiness.ts'
 import { readEgressPolicyText } from '../../policies/agent/egress/load.ts'
+import { CONTROL, planOfProject } from '../fakes/npm-project-work.ts'
 import { memoryOf, processesOf } from './helpers/canary-search.ts'
 import { type DeployedApi, deployApi } from './helpers/deployed-api.ts'
-import { GIT_PLACE, GIT_REPOSITORY, prepareGit } from './helpers/git-outside.ts'
+import { GIT_PLACE, GIT_REPOSITORY, NPM_HOST, prepareGit } from './helpers/git-outside.ts'
 
 const noNodes = whyNoNodes()
 const NAMESPACE = 'agentweaver-egress'
@@ -24,19 +27,28 @@ const TOKEN = 'ghp_canaryOfTheClusterSuiteCanaryOfTh001'
 const git = prepareGit(TOKEN)
 const URL_OF_GIT = `https://${GIT_PLACE.host}/${GIT_REPOSITORY}.git`
 
-/** The list of this repository, and one private repository. */
+/** The list of this repository, one private repository, and a registry. */
 function egressWithGit(): string {
   const policy = parse(readEgressPolicyText())
-  const entry = {
-    ...{ preset: 'git', host: GIT_PLACE.host, ports: [GIT_PLACE.port], mode: 'full' },
-    ...{ repositories: [GIT_REPOSITORY], credential: 'git', addresses: [GIT_PLACE.address] },
-    why: 'the private repository of the test',
-  }
-  policy.classes.command.push(entry)
-  policy.classes.agent.push(structuredClone(entry))
-  return stringify(policy)
+  const place = { ports: [GIT_PLACE.port], addresses: [GIT_PLACE.address] }
+  const entries = [
+    {
+      ...{ preset: 'git', host: GIT_PLACE.host, ...place, mode: 'full', repositories: [GIT_REPOSITORY] },
+      ...{ credential: 'git', why: 'the private repository of the test' },
+    },
+    { preset: 'npm', host: NPM_HOST, ...place, why: 'the registry of the test' },
+  ]
+  policy.classes.command.push(...entries)
+  policy.classes.agent.push(...entries)
+  return stringify(policy, { aliasDuplicateObjects: false })
 }
 
+const AGENTS: readonly [string, RequestedAgent][] = [
+  ['a scripted agent', { kind: 'scripted', plan: { turns: [planOfProject(TOKEN)] } }],
+  ['an agent with a model', { kind: 'openaiCompatible', model: 'fake-model' }],
+]
+
+const print = (text: string) => process.stderr.write(`${text}\n`)
 const SMALL = { cpuMillis: 20, maxCpuMillis: 500, memoryMib: 192, ephemeralMib: 64 }
 
 /** The committed environment with the egress proxy and a ceiling that permits network access. */
@@ -75,6 +87,23 @@ const connectTo = (target: string) =>
 const ask = (url: string) =>
   `node -e 'fetch("${url}").then(({ status, statusText }) => console.log(status, statusText), (error) => console.log("error", String(error.cause ?? error)))'`
 
+/**
+ * Holds a TLS connection through the relay and says when it is closed, then asks for the next one until that is refused. The
+ * proxy itself closes a connection without a request after ten seconds, so each is replaced after two.
+ */
+const holdTunnels = (host: string) =>
+  `node -e '
+    const { hostname, port } = new URL(process.env.HTTPS_PROXY ?? "http://127.0.0.1:3128")
+    const target = "${host}:443"
+    const next = () => require("node:http").request({ host: hostname, port, method: "CONNECT", path: target, headers: { host: target } })
+      .on("connect", ({ statusCode, headers }, socket) => {
+        if (statusCode !== 200) { console.log("refused", statusCode, headers["agentweaver-egress"]); process.exit() }
+        const tls = require("node:tls").connect({ socket, servername: "${host}" }, () => console.log("open"))
+        const timer = setTimeout(() => { next(); tls.removeAllListeners("close"); tls.destroy() }, 2000)
+        tls.on("error", () => {}).on("close", () => { clearTimeout(timer); console.log("closed"); next() })
+      }).end()
+    next()'`
+
 /** Connects without the relay. */
 const direct = (host: string, port: number) =>
   `node -e 'const s = require("node:net").connect(${port}, "${host}");
@@ -112,12 +141,19 @@ describe.skipIf(noNodes !== undefined)(
       )
     const scale = (replicas: number) =>
       api.rig.kubectl('scale', 'deployment', '--all', '--namespace', NAMESPACE, `--replicas=${replicas}`)
-    async function outputOf(command: string, id = sandbox): Promise<string> {
+    /** Runs a command and returns its output. Calls `onOutput` with all output so far. */
+    async function outputOf(
+      command: string,
+      id = sandbox,
+      onOutput: (output: string) => unknown = () => undefined,
+    ): Promise<string> {
       let output = ''
       const request = { command, network: true, timeoutMs: 60_000 }
       for await (const { event } of api.service.runCommand(id, request)) {
-        if (event.type === 'command.output') output += event.data.chunk
         if (event.type === 'command.exited') break
+        if (event.type !== 'command.output') continue
+        output += event.data.chunk
+        await onOutput(output)
       }
       return output.trim()
     }
@@ -126,6 +162,17 @@ describe.skipIf(noNodes !== undefined)(
         const run = await read()
         return ['succeeded', 'failed', 'cancelled'].includes(run.state) ? run : undefined
       })
+    async function runOf(agent: RequestedAgent, settings: StartRun['policy'] = {}) {
+      const { id } = await api.service.startRun({
+        task: 'Install the dependencies, run the tests, add a line to README and push it',
+        workspace: { kind: 'git', url: URL_OF_GIT },
+        agent,
+        policy: { network_enabled: true, ...settings },
+      })
+      const { state } = await ended(() => api.service.readRun(id))
+      const { items } = await api.service.readEvents(id, { limit: 1000 })
+      return { id, state, items: items as RunEnvelope[] }
+    }
     const denied = (host: string): Promise<Extract<RunEvent, { type: 'egress.denied' }>['data']> =>
       waitUntil({ what: `a report about ${host}`, timeoutMs: 30_000, everyMs: 500 }, async () => {
         const { items } = await api.service.readEvents(sandbox, { limit: 1000 })
@@ -138,7 +185,7 @@ describe.skipIf(noNodes !== undefined)(
     beforeAll(async () => {
       api = await deployApi({ change: withProxy, egress: egressWithGit(), credentials: { git: TOKEN } })
       server = await git.start(api.rig.cluster.folder)
-      process.stderr.write('waiting for two replicas of the egress proxy\n')
+      print('waiting for two replicas of the egress proxy')
       await untilReady(2)
       await api.waitForPools()
       const { id } = await api.service.createSandbox({
@@ -227,19 +274,45 @@ describe.skipIf(noNodes !== undefined)(
       expect(diff).toMatchObject({ files: [{ path: 'README', additions: 1 }], problems: [] })
     })
 
-    it('lets an agent work on the repository with a model, and neither it nor its commands have the key', async () => {
-      const { id } = await api.service.startRun({
-        task: 'Add a line to README and push it',
-        workspace: { kind: 'git', url: URL_OF_GIT },
-        agent: { kind: 'openaiCompatible', model: 'fake-model' },
-        policy: { network_enabled: true },
-      })
-      const { state } = await ended(() => api.service.readRun(id))
-      const { items } = await api.service.readEvents(id, { limit: 1000 })
+    it.each(AGENTS)('lets %s install, test and push, and no token is in its sandbox', async (_who, agent) => {
+      const { id, state, items } = await runOf(agent)
 
       expect(state, JSON.stringify(items.slice(-20))).toBe('succeeded')
+      expect(JSON.stringify(items)).toContain('the tests pass')
       expect(git.refs()).toContain(`refs/heads/agentweaver/${id}/work`)
       expect(JSON.stringify(items)).not.toContain(TOKEN)
+      const outputs = items.flatMap(({ event }) =>
+        event.type === 'command.output' ? [event.data.chunk] : [],
+      )
+      expect(outputs.join('').match(/^\/.*$/gm)).toEqual([CONTROL])
+    })
+
+    it.each(AGENTS)('names the registry to %s that may not reach it', async (_who, agent) => {
+      const { id, state, items } = await runOf(agent, { egress_hosts: [GIT_PLACE.host] })
+
+      expect(JSON.stringify(items)).toMatch(/Connection to npm\.agentweaver-test\.com:443 refused: /)
+      expect(items.map(({ event }) => event)).toContainEqual({
+        type: 'egress.denied',
+        data: expect.objectContaining({ host: NPM_HOST }),
+      })
+      expect(git.refs()).not.toContain(`refs/heads/agentweaver/${id}/work`)
+      if (agent.kind === 'openaiCompatible') expect(state).toBe('failed')
+    })
+
+    it('closes the connections of a run that a person restricts, and refuses new ones until it is lifted', async () => {
+      const restrict = (level: 'no-network' | 'normal') =>
+        api.service.setRestriction({ scope: { kind: 'run', id: sandbox }, level, reason: 'a test' })
+      let restrictedAt: number | undefined
+      const output = await outputOf(holdTunnels(GIT_PLACE.host), sandbox, async (text) => {
+        if (restrictedAt !== undefined || !text.includes('open\n')) return
+        restrictedAt = performance.now()
+        await restrict('no-network')
+      })
+      print(`restrict: refused ${Math.round(performance.now() - (restrictedAt ?? 0))} ms after the request`)
+      await restrict('normal')
+
+      expect(output).toMatch(/^(open\n)+closed\n[^]*refused 403 .*a person has turned off the network/)
+      expect(await outputOf(connectTo(`${GIT_PLACE.host}:443`))).toMatch(/^200/)
     })
 
     it('keeps the token in the memory of the container that inserts it, and of no other process of the proxy', async () => {

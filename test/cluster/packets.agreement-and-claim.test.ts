@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { describeWith } from './helpers/features.ts'
 import { type Comparison, createAgreement, type Disagreement, show } from './packets/agreement.ts'
-import { ADDRESSES, type Lives, livesStage, liveThroughClaims } from './packets/claim-lives.ts'
+import { ADDRESSES, type Lives, livesStage, liveThroughClaims, MODES } from './packets/claim-lives.ts'
 import { CONVOYS, fuzzFacts, fuzzStage, LANES } from './packets/fuzz-world.ts'
 import { KNOWN_SETS } from './packets/known-sets.ts'
 import { type PolicySet, policySet } from './packets/policy-generators.ts'
@@ -20,7 +20,7 @@ const SHRINK_MS = 60_000
 const SPARE = 200
 const SUITE_MS = 600_000
 const RUNTIMES: readonly Runtime[] = ['gvisor', 'runc']
-const LIVES_MS = 240_000
+const LIVES_MS = 420_000
 /** The agent's grace period alone is five seconds. */
 const SHORTEST_WINDOW_MS = 2_000
 
@@ -164,53 +164,56 @@ describeWith(
         lives = await living
       }, LIVES_MS)
 
-      describe.each(RUNTIMES)('on %s', (runtime) => {
-        it('never has more access than its class', () => {
-          const { watches } = lives[runtime]
+      describe.each(MODES.flatMap((mode) => RUNTIMES.map((runtime) => ({ mode, runtime }))))(
+        'in mode $mode on $runtime',
+        ({ mode, runtime }) => {
+          it('never has more access than its class', () => {
+            const { watches } = lives[mode][runtime]
 
-          expect(watches.flatMap(leaksOf)).toEqual([])
-        })
+            expect(watches.flatMap(leaksOf)).toEqual([])
+          })
 
-        it('is probed before the claim, until its identity changes, after that, and while it is deleted', () => {
-          const { watches, begunAt, boundAt, identityAt, releasedAt, goneAt } = lives[runtime]
-          const [leaving, ...entering] = watches
+          it('is probed before the claim, until its identity changes, after that, and while it is deleted', () => {
+            const { watches, begunAt, boundAt, identityAt, releasedAt, goneAt } = lives[mode][runtime]
+            const [leaving, ...entering] = watches
 
-          for (const watch of watches) {
-            expect(roundsBetween(watch, begunAt, boundAt).length).toBeGreaterThan(0)
-            expect(roundsBetween(watch, boundAt, identityAt).length).toBeGreaterThan(3)
-            expect(roundsBetween(watch, identityAt, releasedAt).length).toBeGreaterThan(0)
-          }
-          expect(roundsBetween(leaving!, begunAt, releasedAt).length).toBeGreaterThan(10)
-          for (const watch of entering) {
-            expect(roundsBetween(watch, releasedAt, goneAt).length).toBeGreaterThan(0)
-          }
-          expect(identityAt - boundAt).toBeGreaterThan(SHORTEST_WINDOW_MS)
-        })
-
-        it('always has the access of its class', () => {
-          const { watches, begunAt, boundAt, identityAt, releasedAt } = lives[runtime]
-          const phases = [
-            [begunAt, boundAt],
-            [boundAt, identityAt],
-            [identityAt, releasedAt],
-          ] as const
-
-          for (const watch of watches.slice(0, 2)) {
-            const index = watch.cells.findIndex(({ isMeant }) => isMeant)
-            for (const [from, to] of phases) {
-              const seen = roundsBetween(watch, from, to).map(({ outcomes }) => outcomes[index])
-              expect(seen).toContain('open')
+            for (const watch of watches) {
+              expect(roundsBetween(watch, begunAt, boundAt).length).toBeGreaterThan(0)
+              expect(roundsBetween(watch, boundAt, identityAt).length).toBeGreaterThan(3)
+              expect(roundsBetween(watch, identityAt, releasedAt).length).toBeGreaterThan(0)
             }
-          }
-        })
+            expect(roundsBetween(leaving!, begunAt, releasedAt).length).toBeGreaterThan(10)
+            for (const watch of entering) {
+              expect(roundsBetween(watch, releasedAt, goneAt).length).toBeGreaterThan(0)
+            }
+            expect(identityAt - boundAt).toBeGreaterThan(SHORTEST_WINDOW_MS)
+          })
 
-        it('has no access in its first moments', () => {
-          const { early } = lives[runtime]
+          it('always has the access of its class', () => {
+            const { watches, begunAt, boundAt, identityAt, releasedAt } = lives[mode][runtime]
+            const phases = [
+              [begunAt, boundAt],
+              [boundAt, identityAt],
+              [identityAt, releasedAt],
+            ] as const
 
-          expect(early.rounds).toBeGreaterThan(3)
-          expect(early.arrived).toEqual([])
-        })
-      })
+            for (const watch of watches.slice(0, 2)) {
+              const index = watch.cells.findIndex(({ isMeant }) => isMeant)
+              for (const [from, to] of phases) {
+                const seen = roundsBetween(watch, from, to).map(({ outcomes }) => outcomes[index])
+                expect(seen).toContain('open')
+              }
+            }
+          })
+
+          it('has no access in its first moments', () => {
+            const { early } = lives[mode][runtime]
+
+            expect(early.rounds).toBeGreaterThan(3)
+            expect(early.arrived).toEqual([])
+          })
+        },
+      )
 
       it('would have too much access for a while if its policy selected the label of the claim', () => {
         expect(lives.window.ms).toBeGreaterThan(SHORTEST_WINDOW_MS)

@@ -6,6 +6,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { dirname, join, normalize } from 'node:path'
+import { createNpmPackage } from '../fakes/npm-package.ts'
 import type { TestAuthority } from '../fakes/test-authority.ts'
 
 const DOMAIN = 'agentweaver-test.com'
@@ -114,32 +115,10 @@ export class PackageSite {
   }
 
   #publishNpm(project: string): void {
-    const manifest = { name: '@scope/pkg-a', version: '1.0.0', main: 'index.js' }
-    const path = '@scope/pkg-a/-/pkg-a-1.0.0.tgz'
-    const tarball = this.#archive('npm', path, {
-      'package/package.json': JSON.stringify(manifest),
-      'package/index.js': 'module.exports = 42\n',
-    })
-    const integrity = `sha512-${createHash('sha512').update(tarball).digest('base64')}`
-    const resolved = `${this.url('npm')}/${path}`
-    const root = { name: 'project', version: '1.0.0', dependencies: { '@scope/pkg-a': '1.0.0' } }
-    const installed = { version: '1.0.0', resolved, integrity }
-    const lock = {
-      name: 'project',
-      version: '1.0.0',
-      lockfileVersion: 3,
-      requires: true,
-      packages: { '': root, 'node_modules/@scope/pkg-a': installed },
-    }
-    const versions = { '1.0.0': { ...manifest, dist: { tarball: resolved, integrity } } }
-    const document = { name: manifest.name, 'dist-tags': { latest: '1.0.0' }, versions }
-    this.#write('npm', '@scope/pkg-a/index.html', JSON.stringify(document))
-    writeFileSync(join(project, 'package.json'), JSON.stringify(root))
-    writeFileSync(join(project, 'package-lock.json'), JSON.stringify(lock))
-    writeFileSync(
-      join(project, '.npmrc'),
-      `registry=${this.url('npm')}/\naudit=false\nfund=false\nupdate-notifier=false\nfetch-retries=0\n//${this.host('npm')}:${this.port}/:_authToken=x\n`,
-    )
+    const { registry, project: files } = createNpmPackage(this.url('npm'))
+    for (const [path, content] of Object.entries(registry))
+      this.#write('npm', path.endsWith('.tgz') ? path : `${path}/index.html`, content)
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(project, name), text)
   }
 
   #publishPython(): void {

@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { TestAuthority } from './test-authority.ts'
 
 /** Git's own server over TLS. It accepts one token as the password of any user, for reading too. */
@@ -57,27 +57,49 @@ export class GitServer {
 
   /** All refs of a repository. */
   refs(repository: string): string[] {
-    const bare = join(this.#folder, `${repository}.git`)
-    const text = execFileSync('git', ['for-each-ref', '--format=%(refname)'], { cwd: bare, encoding: 'utf8' })
+    const cwd = this.#bareOf(repository)
+    const text = execFileSync('git', ['for-each-ref', '--format=%(refname)'], { cwd, encoding: 'utf8' })
     return text.split('\n').filter((line) => line !== '')
   }
 
+  /** Commits files to the main branch of a repository. */
+  commit(repository: string, files: Readonly<Record<string, string>>): void {
+    const source = this.#sourceOf(repository)
+    for (const [name, content] of Object.entries(files)) {
+      mkdirSync(dirname(join(source, name)), { recursive: true })
+      writeFileSync(join(source, name), content)
+    }
+    this.#git(source, 'add', '-A')
+    this.#git(source, 'commit', '-q', '-m', 'files')
+    this.#git(source, 'push', '-q', this.#bareOf(repository), 'HEAD:main')
+  }
+
+  #sourceOf(repository: string): string {
+    return join(this.#folder, `source-${repository.replaceAll('/', '-')}`)
+  }
+
+  #bareOf(repository: string): string {
+    return join(this.#folder, `${repository}.git`)
+  }
+
+  #git(folder: string, ...args: readonly string[]): void {
+    execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@b.example', ...args], {
+      cwd: folder,
+      stdio: 'ignore',
+    })
+  }
+
   #create(repository: string): void {
-    const source = join(this.#folder, `source-${repository.replaceAll('/', '-')}`)
-    const bare = join(this.#folder, `${repository}.git`)
+    const source = this.#sourceOf(repository)
+    const bare = this.#bareOf(repository)
     mkdirSync(source, { recursive: true })
     writeFileSync(join(source, 'README'), `from ${repository}\n`)
-    const git = (...args: string[]) =>
-      execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@b.example', ...args], {
-        cwd: source,
-        stdio: 'ignore',
-      })
-    git('init', '-q', '-b', 'main')
-    git('add', '-A')
-    git('commit', '-q', '-m', 'first')
-    git('clone', '-q', '--bare', '.', bare)
-    execFileSync('git', ['config', 'http.receivepack', 'true'], { cwd: bare })
-    execFileSync('git', ['config', 'receive.advertisePushOptions', 'true'], { cwd: bare })
+    this.#git(source, 'init', '-q', '-b', 'main')
+    this.#git(source, 'add', '-A')
+    this.#git(source, 'commit', '-q', '-m', 'first')
+    this.#git(source, 'clone', '-q', '--bare', '.', bare)
+    this.#git(bare, 'config', 'http.receivepack', 'true')
+    this.#git(bare, 'config', 'receive.advertisePushOptions', 'true')
   }
 
   #serve(request: IncomingMessage, response: ServerResponse): void {

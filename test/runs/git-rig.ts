@@ -17,19 +17,26 @@ export const TOKEN = 'ghp_canaryOfTheTestCanaryOfTheTest000001'
 export async function gitService({
   ceiling = 'network_enabled: true\n',
   env = {},
+  registry,
 }: {
   readonly ceiling?: string
   readonly env?: Record<string, string>
+  /** Another name of the server, which the egress list has as an npm registry. */
+  readonly registry?: string
 } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-git-credential-'))
   const authority = createTestAuthority()
   const repositories = join(folder, 'repositories')
   mkdirSync(repositories)
-  const server = new GitServer(repositories, { authority, host: HOST, token: TOKEN })
+  const names = [HOST, ...(registry ? [registry] : [])]
+  const certified = { serverFor: () => authority.serverFor(...names) }
+  const server = new GitServer(repositories, { authority: certified, host: HOST, token: TOKEN })
   await server.open('team/app', 'team/other')
-  const entry = `{ preset: git, host: ${HOST}, ports: [${server.port}], mode: full, repositories: [team/app], credential: git, addresses: [127.0.0.1], why: the repository of the test }`
+  const at = `ports: [${server.port}], addresses: [127.0.0.1]`
+  const git = `{ preset: git, host: ${HOST}, ${at}, mode: full, repositories: [team/app], credential: git, why: the repository of the test }`
+  const npm = registry ? [`{ preset: npm, host: ${registry}, ${at}, why: the registry of the test }`] : []
   const files = {
-    'egress.yaml': `apiVersion: agentweaver.io/v1\nkind: EgressPolicy\nname: test\nclasses:\n  agent: [${entry}]\n  command: []\n`,
+    'egress.yaml': `apiVersion: agentweaver.io/v1\nkind: EgressPolicy\nname: test\nclasses:\n  agent: [${[git, ...npm].join(', ')}]\n  command: []\n`,
     'credentials.yaml': `apiVersion: agentweaver.io/v1\nkind: Credentials\ncredentials: [{ id: git, file: token, variable: GIT_TOKEN }]\n`,
     'ceiling.yml': ceiling,
     'roots.pem': authority.certificate,

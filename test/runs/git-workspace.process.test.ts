@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { buffer, text } from 'node:stream/consumers'
 import { expect, it, onTestFinished } from 'vitest'
@@ -101,7 +101,7 @@ it('continues after a suspension from its checkpoint, without another clone', as
 
 it('ignores and reports the settings file of the repository', async () => {
   const place = await gitService()
-  commitTo(place, { '.agentweaver/settings.yml': 'shell_enabled: false\n' })
+  place.server.commit('team/app', { '.agentweaver/settings.yml': 'shell_enabled: false\n' })
 
   const { events } = await start(place, [shell('echo works')])
 
@@ -178,19 +178,6 @@ it('refuses a source if the ceiling does not allow the network', async () => {
 
   await expect(start(place, [])).rejects.toThrow('which the ceiling of this service does not allow')
 })
-
-/** Commits files to the main branch on the server. */
-function commitTo({ repositories }: Service, files: Readonly<Record<string, string>>): void {
-  const cwd = join(repositories, 'source-team-app')
-  for (const [name, content] of Object.entries(files)) {
-    mkdirSync(dirname(join(cwd, name)), { recursive: true })
-    writeFileSync(join(cwd, name), content)
-  }
-  const git = (...args: string[]) => execFileSync('git', args, { cwd, stdio: 'ignore' })
-  git('add', '-A')
-  git('-c', 'user.name=a', '-c', 'user.email=a@b.example', 'commit', '-q', '-m', 'files')
-  git('push', '-q', join(repositories, 'team/app.git'), 'HEAD:main')
-}
 
 /** Fetches a bundle into a clone of the repository, and returns the subjects of its commits. */
 function fetchInto({ repositories }: Service, bundle: Uint8Array, ref: string): string[] {

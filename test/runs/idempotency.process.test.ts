@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { expect, it, onTestFinished } from 'vitest'
 import { type AppOptions, buildApp } from '../../runtime/api/app.ts'
 import { generateApiKey, hashApiKey } from '../../runtime/api/http/api-key.ts'
+import { createKeyService } from '../../runtime/api/people/api-keys.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { alice, aRun, follow, shell, useService } from './service-rig.ts'
 
@@ -19,10 +20,13 @@ async function routes(overrides: Partial<AppOptions['store']> = {}) {
     service: { ...service, close: async () => undefined },
     store: {
       readApiKey: (hash) => store.readApiKey(hash),
+      noteApiKeyUse: (id, at) => store.noteApiKeyUse(id, at),
+      listUnusableApiKeys: (ids, now) => store.listUnusableApiKeys(ids, now),
       readIdempotencyKey: (key, now) => store.readIdempotencyKey(key, now),
       writeIdempotencyKey: (kept) => store.writeIdempotencyKey(kept),
       ...overrides,
     },
+    keys: createKeyService({ store, audit: { append: async () => undefined }, now: () => new Date() }),
     log: silentLog,
     now: () => new Date(),
     started: Promise.resolve(),

@@ -18,10 +18,14 @@ import { aCall, aClaim, anApproval, anEvent, aTrustedFolder, givenRun } from './
 const folder = mkdtempSync(join(tmpdir(), 'aw-plan-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-/** Queries that read a whole table by their meaning: the number of keys, the oldest audit page, and all positions in the queue. */
+/**
+ * Queries that read a whole table by their meaning: the number of keys, the oldest audit page, the newest keys, and all
+ * positions in the queue.
+ */
 const MAY_SCAN = [
   /count\(\*\) as "count" from "api_keys"/,
   /from "audit" order by "position"/,
+  /from "api_keys" order by "created_at" desc/,
   /row_number\(\)/,
 ]
 
@@ -102,6 +106,19 @@ async function exercise(store: Store): Promise<void> {
   await store.sweep({ endedBefore: '2999-01-01T00:00:00.000Z', now: new Date(), limit: 10 })
   await store.readApiKey('h')
   await store.countApiKeys()
+  await store.listApiKeys({ limit: 1 })
+  await store.transaction(async (tx) => {
+    const row = { id: 'k', hash: 'h', owner: 'ada', role: 'user', createdAt: '2026' } as const
+    await tx.insertApiKey(row)
+    await tx.readApiKeyById('k')
+    for (const of of [{ owner: 'ada' }, { createdWith: 'k' }])
+      await tx.listUsableApiKeys(of, { now: '2026', limit: 1 })
+    await tx.revokeApiKey('k', { at: '2026', by: 'ada' })
+  })
+  await store.listApiKeys({ owner: 'ada', limit: 1, after: 'k' })
+  await store.listApiKeys({ limit: 1, after: 'k' })
+  await store.listUnusableApiKeys(['k'], '2026')
+  await store.noteApiKeyUse('k', '2026')
   const createdAt = '2026-01-01T00:00:00.000Z'
   const answer = { owner: 'ada', key: 'k', fingerprint: 'f', status: 200, body: '', createdAt }
   await store.transaction((tx) => tx.insertIdempotencyKey(answer))

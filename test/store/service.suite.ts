@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { IdempotencyRow } from '../../runtime/store/service-rows.ts'
+import type { ApiKeyRow, IdempotencyRow } from '../../runtime/store/service-rows.ts'
 import { until } from '../helpers/until.ts'
 import { aRun } from './rows.ts'
 import { AWKWARD } from './runs.suite.ts'
@@ -34,6 +34,84 @@ export function testService(engine: StoreUnderTest): void {
       expect(await store().countApiKeys()).toBe(before + 1)
       expect(await store().readApiKey(row.hash)).toEqual(row)
       expect(await store().readApiKey('cd'.repeat(32))).toBeUndefined()
+    })
+
+    describe('of API keys', () => {
+      const at = (day: number) => `2026-03-0${day}T00:00:00.000Z`
+      const aKey = (id: string, over: Partial<ApiKeyRow> = {}): ApiKeyRow => ({
+        ...{ id, hash: `hash of ${id}`, owner: `owner of ${id}`, role: 'approver', createdAt: at(1) },
+        ...over,
+      })
+      const insertKeys = (...rows: ApiKeyRow[]) =>
+        store().transaction(async (tx) => {
+          for (const row of rows) await tx.insertApiKey(row)
+        })
+
+      it('keeps every field', async () => {
+        const row = aKey('full', {
+          ...{ name: AWKWARD, createdBy: AWKWARD, createdWith: 'k1', expiresAt: at(9), lastUsedAt: at(2) },
+          ...{ revokedAt: at(3), revokedBy: AWKWARD },
+        })
+        await insertKeys(row)
+
+        expect(await store().readApiKey(row.hash)).toEqual(row)
+        expect(await store().transaction((tx) => tx.readApiKeyById('full'))).toEqual(row)
+      })
+
+      it('revokes a key once', async () => {
+        await insertKeys(aKey('once'))
+        const revoke = (by: string) => store().transaction((tx) => tx.revokeApiKey('once', { at: at(4), by }))
+
+        expect([await revoke('ada'), await revoke('bob')]).toEqual([true, false])
+        expect(await store().readApiKey('hash of once')).toMatchObject({ revokedAt: at(4), revokedBy: 'ada' })
+        expect(await store().transaction((tx) => tx.revokeApiKey('absent', { at: at(4), by: 'a' }))).toBe(
+          false,
+        )
+      })
+
+      it('selects the keys that are neither revoked nor expired', async () => {
+        const owner = 'selects'
+        await insertKeys(
+          aKey('s-active', { owner, createdWith: 's-creator' }),
+          aKey('s-later', { owner, expiresAt: at(6), createdAt: at(2) }),
+          aKey('s-expired', { owner, expiresAt: at(5), createdWith: 's-creator' }),
+          aKey('s-revoked', { owner, revokedAt: at(2), createdWith: 's-creator' }),
+        )
+        const page = { now: at(5), limit: 10 }
+
+        const [ofOwner, made] = await store().transaction(async (tx) => [
+          await tx.listUsableApiKeys({ owner }, page),
+          await tx.listUsableApiKeys({ createdWith: 's-creator' }, page),
+        ])
+        const ids = ['s-active', 's-later', 's-expired', 's-revoked', 's-absent']
+
+        expect(ofOwner?.map(({ id }) => id)).toEqual(['s-active', 's-later'])
+        expect(made?.map(({ id }) => id)).toEqual(['s-active'])
+        expect(await store().listUnusableApiKeys(ids, at(5))).toEqual(['s-expired', 's-revoked', 's-absent'])
+        expect(await store().listUnusableApiKeys([], at(5))).toEqual([])
+      })
+
+      it('lists the keys of an owner in pages, newest first', async () => {
+        const owner = AWKWARD.concat('pages')
+        await insertKeys(...['p1', 'p2', 'p3'].map((id, day) => aKey(id, { owner, createdAt: at(day + 1) })))
+
+        const first = await store().listApiKeys({ owner, limit: 2 })
+        const second = await store().listApiKeys({ owner, limit: 2, after: first.next ?? '' })
+
+        expect(first.items.map(({ id }) => id)).toEqual(['p3', 'p2'])
+        expect(second).toEqual({ items: [expect.objectContaining({ id: 'p1' })] })
+        expect((await store().listApiKeys({ limit: 200 })).items.length).toBeGreaterThan(3)
+        await expect(store().listApiKeys({ limit: 2, after: 'absent' })).rejects.toMatchObject({
+          code: 'invalid_request',
+        })
+      })
+
+      it('notes the last use, and never an earlier one', async () => {
+        await insertKeys(aKey('used'))
+        for (const day of [5, 3]) await store().noteApiKeyUse('used', at(day))
+
+        expect(await store().readApiKey('hash of used')).toMatchObject({ lastUsedAt: at(5) })
+      })
     })
 
     const now = new Date('2026-01-02T12:00:00.000Z')

@@ -1,55 +1,79 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { SandboxError } from '../../kit/errors.ts'
+import type { Log } from '../../kit/log.ts'
 import type { Store } from '../../store/store.ts'
+import { keyProblem } from '../people/key-state.ts'
+import { refuseChanges } from '../people/rights.ts'
 import type { Caller } from '../runs/service.ts'
 import { findApiKey } from './api-key.ts'
+import type { Credential } from './credential.ts'
+import { createKeyUses } from './key-uses.ts'
 import { InvalidRequest } from './problem.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The caller and the id of its key. Null outside the guarded routes. */
-    credential: { readonly caller: Caller; readonly keyId: string } | null
+    /** Null outside the guarded routes. */
+    credential: Credential | null
   }
 }
 
 const CHALLENGE = 'Bearer realm="agentweaver"'
 
-/** Requires an API key on every route of this scope, before any other processing. */
-export function guardWithApiKey(scope: FastifyInstance, store: Pick<Store, 'readApiKey'>): void {
+type Deps = {
+  readonly store: Pick<Store, 'readApiKey' | 'noteApiKeyUse'>
+  readonly log: Log
+  readonly now: () => Date
+}
+
+/** Requires a valid credential on every route of this scope, before any other processing. */
+export function guardRoutes(scope: FastifyInstance, deps: Deps): void {
   const limitFailures = scope.createRateLimit({ keyGenerator: ({ ip }) => `failed ${ip}` })
+  const check = createCheck(deps)
   scope.addHook('onRequest', async (request, reply) => {
     try {
-      request.credential = await readCredential(store, request, reply)
+      request.credential = await check(readToken(request, reply))
     } catch (error) {
       const limit = await limitFailures(request)
       if (!limit.isAllowed && limit.isExceeded) throw tooManyFailures(reply, limit.ttlInSeconds)
+      if (
+        error instanceof SandboxError &&
+        error.code === 'unauthenticated' &&
+        !reply.hasHeader('www-authenticate')
+      )
+        reply.header('www-authenticate', `${CHALLENGE}, error="invalid_token"`)
       throw error
     }
+    refuseChanges(request.credential.caller, request.method)
   })
 }
 
-/** RFC 6750: a bare challenge without a bearer token, 400 for a malformed header, 401 for an unknown key. */
-async function readCredential(
-  store: Pick<Store, 'readApiKey'>,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyRequest['credential']> {
+/** RFC 6750: a bare challenge without a bearer token, and 400 for a malformed header. */
+function readToken(request: FastifyRequest, reply: FastifyReply): string {
   const header = request.headers.authorization
   if (header === undefined || !/^bearer(?: |$)/i.test(header)) {
     reply.header('www-authenticate', CHALLENGE)
     throw new SandboxError('unauthenticated', 'Send `Authorization: Bearer <API key>`.')
   }
-  const key = /^bearer +([A-Za-z0-9._~+/-]+=*) *$/i.exec(header)?.[1]
-  if (key === undefined) {
-    reply.header('www-authenticate', `${CHALLENGE}, error="invalid_request"`)
-    throw new InvalidRequest('The authorization header is malformed.', [
-      { field: 'authorization', message: 'must be `Bearer`, one space and one API key' },
-    ])
+  const token = /^bearer +([A-Za-z0-9._~+/-]+=*) *$/i.exec(header)?.[1]
+  if (token !== undefined) return token
+  reply.header('www-authenticate', `${CHALLENGE}, error="invalid_request"`)
+  throw new InvalidRequest('The authorization header is malformed.', [
+    { field: 'authorization', message: 'must be `Bearer`, one space and one API key' },
+  ])
+}
+
+/** Reads the key from the store each time, so that a revocation in another process counts for the next request. */
+function createCheck({ store, log, now }: Deps): (token: string) => Promise<Credential> {
+  const noteUse = createKeyUses({ store, log, now })
+  return async (token) => {
+    const key = await findApiKey(store, token)
+    if (!key) throw new SandboxError('unauthenticated', 'The API key is not valid.')
+    const problem = keyProblem(key, now())
+    if (problem !== undefined) throw new SandboxError('unauthenticated', problem)
+    noteUse(key)
+    const { id, owner, role } = key
+    return { caller: { owner, role }, keyId: id, apiKeyId: id }
   }
-  const row = await findApiKey(store, key)
-  if (row) return { caller: { owner: row.owner, role: row.role }, keyId: row.id }
-  reply.header('www-authenticate', `${CHALLENGE}, error="invalid_token"`)
-  throw new SandboxError('unauthenticated', 'The API key is not valid.')
 }
 
 function tooManyFailures(reply: FastifyReply, seconds: number): SandboxError {
@@ -58,6 +82,10 @@ function tooManyFailures(reply: FastifyReply, seconds: number): SandboxError {
 }
 
 export function callerOf(request: FastifyRequest): Caller {
-  if (!request.credential) throw new TypeError('a route outside the guard asked for its caller')
-  return request.credential.caller
+  return credentialOf(request).caller
+}
+
+export function credentialOf({ credential }: FastifyRequest): Credential {
+  if (!credential) throw new TypeError('a route outside the guard asked for its caller')
+  return credential
 }

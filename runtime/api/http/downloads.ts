@@ -11,10 +11,10 @@ const LIMITS = { perRequester: 4, inAll: 16 }
 
 /** All open downloads of workspaces and results. */
 export class Downloads {
-  readonly #open: OpenReplies
+  readonly replies: OpenReplies
 
   constructor(limits = LIMITS) {
-    this.#open = new OpenReplies({
+    this.replies = new OpenReplies({
       ...limits,
       requesterOf: (request) => callerOf(request).owner,
       requester: 'You have',
@@ -29,7 +29,7 @@ export class Downloads {
     reply: FastifyReply,
     open: (signal: AbortSignal) => Promise<AsyncIterable<Uint8Array>>,
   ): Promise<FastifyReply> {
-    const signal = withTimeout(DOWNLOAD_TIMEOUT_MS, this.#open.admit(request, reply))
+    const signal = withTimeout(DOWNLOAD_TIMEOUT_MS, this.replies.admit(request, reply))
     return reply.send(Readable.from(await open(signal), { objectMode: false, signal }))
   }
 }

@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { SandboxError } from '../../kit/errors.ts'
+import type { Credential } from './credential.ts'
 
 export type ReplyLimits = {
   /** Whose replies are counted together. */
@@ -14,7 +15,10 @@ export type ReplyLimits = {
 
 /** Replies that stay open for long. Each needs memory or a connection, so their number is limited. */
 export class OpenReplies {
-  readonly #open = new Map<AbortController, string>()
+  readonly #open = new Map<
+    AbortController,
+    { readonly requester: string; readonly credential: Credential | null }
+  >()
   readonly #limits: ReplyLimits
 
   constructor(limits: ReplyLimits) {
@@ -29,7 +33,7 @@ export class OpenReplies {
     const requester = this.#limits.requesterOf(request)
     this.#refuseMore(requester)
     const controller = new AbortController()
-    this.#open.set(controller, requester)
+    this.#open.set(controller, { requester, credential: request.credential })
     reply.raw.once('close', () => {
       this.#open.delete(controller)
       controller.abort()
@@ -46,8 +50,18 @@ export class OpenReplies {
       )
     }
     if (this.#open.size >= inAll) refuse('This service has', inAll)
-    const own = [...this.#open.values()].filter((other) => other === one).length
+    const own = [...this.#open.values()].filter(({ requester: other }) => other === one).length
     if (own >= perRequester) refuse(requester, perRequester)
+  }
+
+  /** API keys of the open replies. */
+  apiKeyIds(): string[] {
+    return [...this.#open.values()].flatMap(({ credential }) => credential?.apiKeyId ?? [])
+  }
+
+  endWhere(isInvalid: (credential: Credential) => boolean): void {
+    for (const [controller, { credential }] of this.#open)
+      if (credential && isInvalid(credential)) controller.abort()
   }
 
   endAll(): void {

@@ -22,6 +22,7 @@ const TAGS = [
   { name: 'files', description: 'Files of a sandbox' },
   { name: 'policy', description: 'Sandbox settings, and folders with their own settings' },
   { name: 'audit', description: 'Records of what agents and people did, and their verification' },
+  { name: 'keys', description: 'API keys, their owners, roles and expiry' },
   { name: 'service', description: 'Health and metrics of the service; no API key needed' },
 ]
 

@@ -16,11 +16,11 @@ export type StreamLimits = {
 
 /** All open event streams, to limit their number and to end them at a shutdown. Readers can resume on another replica. */
 export class OpenStreams {
-  readonly #open: OpenReplies
+  readonly replies: OpenReplies
   readonly #turns = new Turns()
 
   constructor({ perKey, inAll }: StreamLimits) {
-    this.#open = new OpenReplies({
+    this.replies = new OpenReplies({
       perRequester: perKey,
       inAll,
       requesterOf: ({ credential }) => credential?.keyId ?? '',
@@ -35,7 +35,7 @@ export class OpenStreams {
    * if a limit is reached.
    */
   admit(request: FastifyRequest, reply: FastifyReply): AbortSignal {
-    return this.#open.admit(request, reply)
+    return this.replies.admit(request, reply)
   }
 
   /**
@@ -49,7 +49,7 @@ export class OpenStreams {
 
   /** Ends every stream between two events. */
   close(): void {
-    this.#open.endAll()
+    this.replies.endAll()
   }
 }
 

@@ -4,6 +4,7 @@ import { SandboxError } from '../../kit/errors.ts'
 import type { RunOrigin } from '../../store/checkpoint.ts'
 import { QUEUED_STATES } from '../../store/queue.ts'
 import type { RunRow, Store } from '../../store/store.ts'
+import { type Access, requireAccess, seesRunOf } from '../people/rights.ts'
 import { budgetUses } from './budgets/budget-uses.ts'
 import type { Caller } from './service.ts'
 
@@ -75,9 +76,23 @@ const toSource = ({ runId, checkpointAt, copied }: RunOrigin): RunSource => ({
   copied,
 })
 
-/** The row of a run that the caller may see; to everybody else it does not exist. */
-export async function requireRun(store: Store, caller: Caller, id: string): Promise<RunRow> {
-  const run = await store.readRun(id)
-  if (run && (run.owner === caller.owner || caller.role === 'operator')) return run
-  throw new SandboxError('not_found', `there is no ${id.startsWith('sbx_') ? 'sandbox' : 'run'} ${id}`)
-}
+/**
+ * The row of a run that the caller may use in this way. `forbidden` if the caller may only see it; to everybody else it does
+ * not exist.
+ */
+const runFor =
+  (access: Access) =>
+  async (store: Store, caller: Caller, id: string): Promise<RunRow> => {
+    const run = await store.readRun(id)
+    if (run && seesRunOf(caller, run.owner)) {
+      requireAccess(caller, run.owner, access)
+      return run
+    }
+    throw new SandboxError('not_found', `there is no ${id.startsWith('sbx_') ? 'sandbox' : 'run'} ${id}`)
+  }
+
+/** For everything that is not one of the reads and decisions below. */
+export const requireRun = runFor('change')
+export const requireRunToFollow = runFor('follow')
+export const requireRunToRead = runFor('read')
+export const requireRunToDecide = runFor('decide')

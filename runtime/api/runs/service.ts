@@ -14,6 +14,7 @@ import type {
   StartTurn,
   Turn,
 } from '../../../contracts/api.ts'
+import type { ApiRole } from '../../../contracts/api-keys.ts'
 import type { AuditPage, AuditVerification } from '../../../contracts/audit.ts'
 import type { RunEnvelope } from '../../../contracts/events.ts'
 import type { FileOperation } from '../../../contracts/files.ts'
@@ -31,10 +32,10 @@ import type {
 } from '../../../contracts/trusted-folders.ts'
 import type { Transaction } from '../../store/store.ts'
 
-/** The caller. Users see only their own runs; other runs do not exist for them. Operators see all runs. */
+/** The caller. `people/rights.ts` says what each role may do; a run that a caller may not see does not exist for it. */
 export interface Caller {
   readonly owner: string
-  readonly role: 'user' | 'operator'
+  readonly role: ApiRole
   /** Stores the answer of a mutation under the request's idempotency key, in the transaction that does the work. */
   readonly keep?: (tx: Pick<Transaction, 'insertIdempotencyKey'>, answer: unknown) => Promise<void>
 }
@@ -157,7 +158,7 @@ export interface RunService {
   replacePolicy(caller: Caller, policy: SandboxSettingsPatch): Promise<SandboxSettings>
   mergePolicy(caller: Caller, patch: SandboxSettingsPatch): Promise<SandboxSettings>
 
-  /** The restrictions in force that the caller may see: of the caller's runs and of all runs, or every one for operators. */
+  /** The restrictions in force that the caller may see: of the caller's runs and of all runs, or every one for operators and auditors. */
   listRestrictions(caller: Caller): Promise<RestrictionList>
   /**
    * Restricts runs. In force in this process when it returns, and in the others of the deployment within a second.
@@ -174,7 +175,7 @@ export interface RunService {
   /** The caller's own; the last trusted first. */
   listTrustedFolders(caller: Caller, query: ListFolders): Promise<Page<TrustedFolder>>
 
-  /** Every audit record, oldest first, for operators; `forbidden`. */
+  /** Every audit record, oldest first, for operators and auditors; `forbidden`. */
   readAudit(caller: Caller, query: AuditQuery & OneChain): Promise<AuditPage>
   readRunAudit(caller: Caller, id: string, query: AuditQuery): Promise<AuditPage>
   /**

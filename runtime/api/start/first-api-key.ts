@@ -5,6 +5,7 @@ import { API_KEY_FILE } from '../../../contracts/api-env.ts'
 import { errnoOf, SandboxError } from '../../kit/errors.ts'
 import type { Store, Transaction } from '../../store/store.ts'
 import { generateApiKey, hashApiKey, isApiKey } from '../http/api-key.ts'
+import { keyProblem } from '../people/key-state.ts'
 
 /** The operations on API keys that a start needs. */
 export type KeyStore = Pick<Store, 'readApiKey' | 'countApiKeys'> & Pick<Transaction, 'insertApiKey'>
@@ -27,7 +28,7 @@ export async function ensureGivenApiKey(
 
 /**
  * Creates the API key of a new store and its file (mode 0600) and returns the file's path. Returns undefined if the store
- * has keys and the file is missing. The file is written first: after a crash in between, the next start adds its key to the
+ * has keys and the file is missing or its key is not valid any more. The file is written first: after a crash in between, the next start adds its key to the
  * store.
  */
 export async function ensureFirstApiKey(
@@ -41,7 +42,8 @@ export async function ensureFirstApiKey(
   if (key === undefined) return undefined
   const hash = hashApiKey(key)
   if (isNew) await insertOnce(store, { hash, createdAt: now().toISOString() })
-  return (await store.readApiKey(hash)) && file
+  const row = await store.readApiKey(hash)
+  return row && keyProblem(row, now()) === undefined ? file : undefined
 }
 
 /** Two processes may start with the same file. It does not matter which of them inserts the row. */

@@ -1,4 +1,5 @@
 import type { Store } from '../../store/store.ts'
+import { creationRecord } from '../people/api-keys.ts'
 import type { AuditTrail } from '../runs/audit-trail.ts'
 import type { KeyStore } from './first-api-key.ts'
 
@@ -9,18 +10,7 @@ export const recordedKeys = (store: Store, audit: AuditTrail): KeyStore => ({
   insertApiKey: (row) =>
     store.transaction(async (tx) => {
       await tx.insertApiKey(row)
-      await audit.append(tx, '', [
-        {
-          kind: 'key.created',
-          runId: '',
-          callId: row.id,
-          // The first key of a store is created by the service, not by a person.
-          actor: 'agentweaver',
-          tool: 'key.create',
-          policyVersion: '',
-          reasons: [`role ${row.role}`, `owner ${row.owner}`],
-          at: row.createdAt,
-        },
-      ])
+      // The first key of a store is created by the service, not by a person.
+      await audit.append(tx, '', [creationRecord(row, 'agentweaver')])
     }),
 })

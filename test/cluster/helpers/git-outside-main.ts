@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { GitServer } from '../../fakes/git-server.ts'
-import { type ModelReply, type ModelRequest, modelHandler } from '../../fakes/model-server.ts'
+import { modelHandler } from '../../fakes/model-server.ts'
+import { createNpmPackage, serveNpm } from '../../fakes/npm-package.ts'
+import { workOnProject } from '../../fakes/npm-project-work.ts'
 
 /** Files of the folder that the server gets. */
 export const GIT_FILES = {
@@ -9,39 +11,38 @@ export const GIT_FILES = {
   certificate: 'cert.pem',
   key: 'key.pem',
   token: 'token',
+  /** The URL of the npm registry. */
+  registry: 'registry',
 } as const
 
 /** The beginning of the paths of the model server. */
 const MODELS = '/v1/'
 
-/** A model that works on the repository of the run: a commit, a push, and a report. */
-function respond({ messages }: ModelRequest): ModelReply {
-  const results = messages.filter(({ role }) => role === 'tool').length
-  const push = 'git push -q origin "HEAD:refs/heads/${AGENTWEAVER_BRANCH_PREFIX}work"'
-  const command = `echo more >> README && git commit -qam work && ${push}`
-  if (results === 0) return { toolCalls: [{ name: 'run_command', arguments: { command } }] }
-  if (results === 1) return { toolCalls: [{ name: 'report_outcome', arguments: { outcome: 'succeeded' } }] }
-  return { text: 'The change is pushed.' }
-}
-
-/** A git server and an OpenAI-compatible model server, with one token, in a network of their own. Its arguments: folder, address, port, host, repository. */
+/**
+ * A git server with the repository of an npm project, the registry of its dependency under another name, and an
+ * OpenAI-compatible model server that does the job, with one token. Its arguments: folder, address, port, host, repository.
+ */
 async function main([folder = '', address = '', port = '', host = '', repository = '']: readonly string[]) {
   const read = (name: string) => readFileSync(join(folder, name), 'utf8')
   const certificate = { cert: read(GIT_FILES.certificate), key: read(GIT_FILES.key) }
+  const token = read(GIT_FILES.token)
   const server = new GitServer(join(folder, GIT_FILES.repositories), {
     authority: { serverFor: () => certificate },
     host,
-    token: read(GIT_FILES.token),
+    token,
   })
-  const models = modelHandler({ respond })
+  const registry = read(GIT_FILES.registry)
+  const npm = createNpmPackage(registry)
+  const models = modelHandler({ respond: workOnProject(token) })
   server.intercept = (request, response) => {
-    if (!request.url?.startsWith(MODELS)) return false
-    const isAllowed = request.headers.authorization === `Bearer ${read(GIT_FILES.token)}`
-    if (isAllowed) models.listener(request, response)
+    if (request.headers.host === new URL(registry).host) serveNpm(npm, request, response)
+    else if (!request.url?.startsWith(MODELS)) return false
+    else if (request.headers.authorization === `Bearer ${token}`) models.listener(request, response)
     else response.writeHead(401).end()
     return true
   }
   await server.openAt({ address, port: Number(port) }, repository)
+  server.commit(repository, { ...npm.project, '.gitignore': 'node_modules\n' })
 }
 
 if (import.meta.main) await main(process.argv.slice(2))

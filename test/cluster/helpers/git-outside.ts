@@ -15,14 +15,21 @@ const READY_MS = 20_000
 
 export const GIT_PLACE = { host: 'git.agentweaver-test.com', address: '198.51.100.60', port: 443 } as const
 export const GIT_REPOSITORY = 'team/app'
+/** An npm registry at the same address. */
+export const NPM_HOST = 'npm.agentweaver-test.com'
 
 /** The certificate of a git server that is not running yet, and a function that starts it outside the cluster. */
 export function prepareGit(token: string) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-git-outside-'))
   const authority = createTestAuthority()
-  const { cert, key } = authority.serverFor(GIT_PLACE.host)
+  const { cert, key } = authority.serverFor(GIT_PLACE.host, NPM_HOST)
   mkdirSync(join(folder, GIT_FILES.repositories))
-  const files = { [GIT_FILES.certificate]: cert, [GIT_FILES.key]: key, [GIT_FILES.token]: token }
+  const files = {
+    [GIT_FILES.certificate]: cert,
+    [GIT_FILES.key]: key,
+    [GIT_FILES.token]: token,
+    [GIT_FILES.registry]: `https://${NPM_HOST}`,
+  }
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text, { mode: 0o600 })
   return {
     root: authority.certificate,

@@ -1,5 +1,6 @@
 import { expect } from 'vitest'
-import { AGENT_HOST_PORT } from '../../../contracts/ports.ts'
+import type { EndpointId } from '../../../charts-src/access-matrix/endpoints.ts'
+import { AGENT_HOST_PORT, EGRESS_HEALTH_PORT, EGRESS_PROXY_PORT } from '../../../contracts/ports.ts'
 import { pathOf } from '../../../devcluster/client/kube-object.ts'
 import { waitUntil } from '../../../devcluster/host/wait-until.ts'
 import { LABEL } from '../helpers/sandbox-objects.ts'
@@ -10,8 +11,11 @@ import { hasArrived } from './questions.ts'
 import type { Stage, StagePlan } from './stage.ts'
 import { hasDoneWhatIsMeant, roundsBetween, startWatch, type Watch, type WatchedCell } from './watch.ts'
 
-/** The only mode in which a sandbox itself reaches names. */
-const TREE = inMode(readCommittedTree('local'), 'fqdn')
+/** The committed tree, in which a sandbox reaches the proxy alone, and the same with the mode in which it reaches names. */
+const LOCAL = readCommittedTree('local')
+const TREES = { proxy: LOCAL, fqdn: inMode(LOCAL, 'fqdn') } as const
+export type Mode = keyof typeof TREES
+export const MODES = ['proxy', 'fqdn'] as const satisfies readonly Mode[]
 const OPEN_NAMESPACE = 'packets-claim-open'
 const STRANGER = { namespace: 'packets-claim-stranger', name: 'stranger' }
 export const ADDRESSES = {
@@ -22,17 +26,21 @@ export const ADDRESSES = {
 }
 const LISTED = 'api.github.com'
 
-const actor = (id: string) => {
-  const found = TREE.cast.endpoints.find((one) => one.id === id)?.end
+const actor = (id: EndpointId) => {
+  const found = LOCAL.cast.endpoints.find((one) => one.id === id)?.end
   if (found?.kind !== 'pod') throw new Error(`no pod ${id} in the tree`)
-  const labels = TREE.cast.facts.pods.find(
+  const labels = LOCAL.cast.facts.pods.find(
     (pod) => pod.name === found.name && pod.namespace === found.namespace,
   )?.labels
   return { namespace: found.namespace, name: found.name, labels: labels ?? {} }
 }
 const SANDBOX = actor('agent')
 const API = actor('api')
-const listening = { tcp: [80, 443, 8080, AGENT_HOST_PORT], udp: [443] }
+const PROXY = actor('proxy')
+const listening = {
+  tcp: [80, 443, 8080, AGENT_HOST_PORT, EGRESS_PROXY_PORT, EGRESS_HEALTH_PORT],
+  udp: [443],
+}
 
 type Target = readonly [host: string, port: number]
 
@@ -61,22 +69,24 @@ interface Window {
   readonly early: Life['early']
 }
 
+/** A life in each mode and on each runtime. */
 export interface Lives {
-  readonly gvisor: Life
-  readonly runc: Life
+  readonly proxy: Readonly<Record<Runtime, Life>>
+  readonly fqdn: Readonly<Record<Runtime, Life>>
   readonly window: Window
 }
 
-const NAMESPACES = [...new Set(TREE.policies.map(({ metadata }) => metadata.namespace ?? ''))]
+const NAMESPACES = [...new Set(LOCAL.policies.map(({ metadata }) => metadata.namespace ?? ''))]
 
 export const livesStage: StagePlan = {
   namespaces: [
-    ...NAMESPACES.map((name) => TREE.cast.facts.namespaces.find((one) => one.name === name) ?? { name }),
+    ...NAMESPACES.map((name) => LOCAL.cast.facts.namespaces.find((one) => one.name === name) ?? { name }),
     { name: STRANGER.namespace },
     { name: OPEN_NAMESPACE },
   ],
   pods: [
     { ...API, listening },
+    { ...PROXY, listening },
     { ...STRANGER, listening },
     { ...SANDBOX, name: 'neighbour', listening },
   ],
@@ -88,17 +98,22 @@ export const livesStage: StagePlan = {
   listening,
 }
 
-/** Applies the committed policies, and runs a sandbox of each runtime through a claim from its pool to its end. */
+/** Runs a sandbox of each runtime through a claim from its pool to its end, in each mode, one mode after the other. */
 export async function liveThroughClaims(stage: Stage): Promise<Lives> {
-  const inForce = await Promise.all(TREE.policies.map((policy) => stage.client.create(policy)))
+  const [proxy, window] = await Promise.all([liveInMode(stage, 'proxy'), measureWindow(stage)])
+  return { proxy, fqdn: await liveInMode(stage, 'fqdn'), window }
+}
+
+async function liveInMode(stage: Stage, mode: Mode): Promise<Record<Runtime, Life>> {
+  const { policies } = TREES[mode]
+  const inForce = await Promise.all(policies.map((policy) => stage.client.create(policy)))
   try {
     await stage.agent.waitUntilRealised({ namespaces: NAMESPACES, present: inForce })
-    const [gvisor, runc, window] = await Promise.all([
-      liveThrough(stage, 'gvisor'),
-      liveThrough(stage, 'runc'),
-      measureWindow(stage),
+    const [gvisor, runc] = await Promise.all([
+      liveThrough(stage, 'gvisor', mode),
+      liveThrough(stage, 'runc', mode),
     ])
-    return { gvisor, runc, window }
+    return { gvisor, runc }
   } finally {
     await Promise.all(inForce.map((policy) => stage.client.delete(pathOf(policy))))
   }
@@ -113,10 +128,14 @@ const cell = (title: string, [host, port]: Target, more: Partial<WatchedCell> = 
   ...more,
 })
 
-function leavingCells(stage: Stage): WatchedCell[] {
+function leavingCells(stage: Stage, mode: Mode): WatchedCell[] {
   const { node, apiServer, pod } = stage
+  const proxy = pod(PROXY.namespace, PROXY.name).ip
   return [
-    cell('a listed name', [LISTED, 443], { isMeant: true }),
+    cell('a listed name', [LISTED, 443], { isMeant: mode === 'fqdn' }),
+    ...(mode === 'proxy' ? [cell('a listed address', [ADDRESSES.listed, 443])] : []),
+    cell('the proxy', [proxy, EGRESS_PROXY_PORT], { isMeant: mode === 'proxy' }),
+    cell('the proxy, other port', [proxy, EGRESS_HEALTH_PORT]),
     cell('a listed name, other port', [LISTED, 80]),
     cell('an unlisted name', ['unlisted.example.net', 443]),
     cell('the internet', [ADDRESSES.internet, 443]),
@@ -146,9 +165,10 @@ function startEntering(stage: Stage, ip: string): Watch[] {
   ]
 }
 
-function lifeOf(stage: Stage, runtime: Runtime, { namespace, labels }: Omit<typeof SANDBOX, 'name'>) {
+function lifeOf(stage: Stage, runtime: Runtime, place: Omit<typeof SANDBOX, 'name'> & { pool: string }) {
   const early = [cell('', [ADDRESSES.internet, 443]), cell('', [ADDRESSES.metadata, 80])]
-  const plan = { namespace, pool: `pool-${runtime}`, labels, runtime, resolver: stage.dns.address }
+  const { namespace, labels, pool } = place
+  const plan = { namespace, pool, labels, runtime, resolver: stage.dns.address }
   return createClaimLife(stage.client, { ...plan, listening: { ...listening, early } })
 }
 
@@ -173,14 +193,14 @@ async function lookAround(watches: readonly Watch[], since: number): Promise<voi
   )
 }
 
-async function liveThrough(stage: Stage, runtime: Runtime): Promise<Life> {
-  const life = lifeOf(stage, runtime, SANDBOX)
+async function liveThrough(stage: Stage, runtime: Runtime, mode: Mode): Promise<Life> {
+  const life = lifeOf(stage, runtime, { ...SANDBOX, pool: `pool-${mode}-${runtime}` })
   const [name = ''] = await life.fill(1)
   const ip = await waitForPodAddress(stage.client, SANDBOX.namespace, name)
   const prober = await startPodProber(SANDBOX.namespace, name)
   const early = await readEarly(stage, SANDBOX.namespace, name)
   const begunAt = Date.now()
-  const watches = [startWatch(prober, leavingCells(stage)), ...startEntering(stage, ip)]
+  const watches = [startWatch(prober, leavingCells(stage, mode)), ...startEntering(stage, ip)]
   await lookAround(watches, begunAt)
   expect(await life.claim()).toBe(name)
   const boundAt = Date.now()
@@ -197,7 +217,7 @@ async function liveThrough(stage: Stage, runtime: Runtime): Promise<Life> {
 }
 
 async function measureWindow(stage: Stage): Promise<Window> {
-  const life = lifeOf(stage, 'runc', { namespace: OPEN_NAMESPACE, labels: {} })
+  const life = lifeOf(stage, 'runc', { namespace: OPEN_NAMESPACE, labels: {}, pool: 'pool-open' })
   const [name = ''] = await life.fill(1)
   const early = await readEarly(stage, OPEN_NAMESPACE, name)
   const prober = await startPodProber(OPEN_NAMESPACE, name)

@@ -4,14 +4,15 @@ import { verifyDeployment } from '../../../audit/verify-deployment.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { AuditRow } from '../../../store/audit-rows.ts'
+import { readsWholeAudit } from '../../people/rights.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import type { RunDeps } from '../deps.ts'
-import { requireRun } from '../run-view.ts'
+import { requireRunToRead } from '../run-view.ts'
 import type { AuditQuery, Caller, RunService } from '../service.ts'
 
 type AuditReads = Pick<RunService, 'readAudit' | 'readRunAudit' | 'verifyAudit'>
 
-/** Users read the audit of their runs. Only operators read the whole audit. */
+/** Users read the audit of their runs. Operators and auditors read the whole audit. */
 export function createAuditReads(
   { store }: Pick<RunDeps, 'store'>,
   { key }: Pick<AuditTrail, 'key'>,
@@ -20,25 +21,25 @@ export function createAuditReads(
     pageOf(await store.readAudit({ limit, ...present({ ...filter, runId }) }))
   return {
     async readAudit(caller, { run, ...query }) {
-      requireOperator(caller)
+      requireWholeAudit(caller)
       return read(run === DEPLOYMENT_CHAIN ? '' : run, query)
     },
     async readRunAudit(caller, id, query) {
-      await requireRun(store, caller, id)
+      await requireRunToRead(store, caller, id)
       return read(id, query)
     },
     async verifyAudit(caller, { run }) {
-      requireOperator(caller)
+      requireWholeAudit(caller)
       return verifyDeployment(store, [key], run)
     },
   }
 }
 
-function requireOperator({ role }: Caller): void {
-  if (role === 'operator') return
+function requireWholeAudit(caller: Caller): void {
+  if (readsWholeAudit(caller)) return
   throw new SandboxError(
     'forbidden',
-    'Only an operator reads the whole audit. Read the audit of a run of yours at /api/runs/{id}/audit.',
+    'Only an operator or an auditor reads the whole audit. Read the audit of a run of yours at /api/runs/{id}/audit.',
   )
 }
 

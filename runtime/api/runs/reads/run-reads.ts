@@ -2,12 +2,13 @@ import type { Run } from '../../../../contracts/api.ts'
 import { deadline } from '../../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
+import { seesAllRuns } from '../../people/rights.ts'
 import { MANIFEST_ROOMS } from '../checkpoints/manifest-room.ts'
 import type { RunDeps } from '../deps.ts'
 import { openWorkspaceArchive } from '../launch/restore.ts'
 import type { RunViews } from '../queue/queue-view.ts'
 import { readDiff, readResult } from '../results/run-results.ts'
-import { isFinal, requireRun } from '../run-view.ts'
+import { isFinal, requireRunToFollow, requireRunToRead } from '../run-view.ts'
 import type { Caller, RunService } from '../service.ts'
 import type { SandboxUse } from '../use/serving-run.ts'
 import { readRunEgress } from './run-egress.ts'
@@ -48,13 +49,13 @@ const whereWorkIs = ({ path, mode }: Extract<Run['workspace'], { kind: 'path' }>
     ? 'its copy of the folder is gone. What it changed is in its diff and in its bundle'
     : `its workspace is the folder ${path} itself`
 
-/** Reads of runs. Runs of other owners do not exist for a caller. */
+/** Reads of runs. A run that the caller may not see does not exist for it. */
 export function createRunReads({ store, provider, views }: ReadDeps, findServing: FindServing): Reads {
   const checkStore = oneAtATime(() => store.ping())
   return {
-    readRun: async (caller, id) => views.of(await requireRun(store, caller, id)),
-    async listRuns({ owner, role }, { kind, limit, after }) {
-      const mine = role === 'operator' ? {} : { owner }
+    readRun: async (caller, id) => views.of(await requireRunToFollow(store, caller, id)),
+    async listRuns(caller, { kind, limit, after }) {
+      const mine = seesAllRuns(caller) ? {} : { owner: caller.owner }
       const page = await store.listRuns({ kind, limit, ...mine, ...present({ after }) })
       return {
         items: await Promise.all(page.items.map((row) => views.of(row))),
@@ -62,7 +63,7 @@ export function createRunReads({ store, provider, views }: ReadDeps, findServing
       }
     },
     async downloadWorkspace(caller, id, signal) {
-      const run = await requireRun(store, caller, id)
+      const run = await requireRunToRead(store, caller, id)
       if (!isFinal(run)) return workspaceOf(await findServing(caller, id), signal)
       if (run.workspace.kind === 'path') {
         throw new SandboxError('run_ended', `run ${id} has ended; ${whereWorkIs(run.workspace)}`)
@@ -76,16 +77,16 @@ export function createRunReads({ store, provider, views }: ReadDeps, findServing
         )
       return archive
     },
-    readEgress: async (caller, id) => readRunEgress(store, await requireRun(store, caller, id)),
-    readDiff: async (caller, id) => readDiff(store, await requireRun(store, caller, id)),
-    readPatch: async (caller, id) => readResult(store, await requireRun(store, caller, id), 'patch'),
-    readBundle: async (caller, id) => readResult(store, await requireRun(store, caller, id), 'bundle'),
+    readEgress: async (caller, id) => readRunEgress(store, await requireRunToFollow(store, caller, id)),
+    readDiff: async (caller, id) => readDiff(store, await requireRunToRead(store, caller, id)),
+    readPatch: async (caller, id) => readResult(store, await requireRunToRead(store, caller, id), 'patch'),
+    readBundle: async (caller, id) => readResult(store, await requireRunToRead(store, caller, id), 'bundle'),
     async readEvents(caller, id, { after, limit }) {
-      await requireRun(store, caller, id)
+      await requireRunToFollow(store, caller, id)
       return store.readEvents(id, after, limit)
     },
     async subscribe(caller, id, from) {
-      const run = await requireRun(store, caller, id)
+      const run = await requireRunToFollow(store, caller, id)
       if (isFinal(run) && from.after >= run.lastSequence) return undefined
       // A reader would wait forever for a position that the run has not reached.
       return subscribeToRun(store, id, { ...from, after: Math.min(from.after, run.lastSequence) })

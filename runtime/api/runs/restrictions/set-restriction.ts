@@ -4,6 +4,7 @@ import type { AuditDraft } from '../../../audit/chain.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import type { RestrictionRow } from '../../../store/service-rows.ts'
 import type { Transaction } from '../../../store/store.ts'
+import { readsWholeAudit } from '../../people/rights.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import type { RunDeps } from '../deps.ts'
 import { requireRun, requireRunning } from '../run-view.ts'
@@ -49,8 +50,7 @@ export function createRestrictionCalls(deps: Deps, audit: AuditTrail, wake: () =
       const rows = await store.listRestrictions()
       const seen = rows.filter(
         ({ level, scope, owner }) =>
-          level !== 'normal' &&
-          (caller.role === 'operator' || scope.kind === 'all' || owner === caller.owner),
+          level !== 'normal' && (readsWholeAudit(caller) || scope.kind === 'all' || owner === caller.owner),
       )
       return { items: seen.map(toRestriction) }
     },

@@ -5,7 +5,7 @@ import type { Store } from '../../../store/store.ts'
 import type { ActiveRuns } from '../drive/active-runs.ts'
 import { type Approvals, type PersonsWord, toApproval } from '../gates/approvals.ts'
 import type { Dispatcher } from '../queue/dispatcher.ts'
-import { requireRun } from '../run-view.ts'
+import { requireRun, requireRunToDecide, requireRunToFollow } from '../run-view.ts'
 import type { Caller, RunService, ShellDecision, ToolDecision } from '../service.ts'
 
 /** A person's request is answered after this time, delivered or not. */
@@ -48,16 +48,16 @@ export function createDecisions({ store, approvals, active, queue, log }: Decisi
 
   return {
     async listApprovals(caller, id) {
-      await requireRun(store, caller, id)
+      await requireRunToFollow(store, caller, id)
       return { items: (await store.listApprovals(id)).map(toApproval) }
     },
     async decideShell(caller, id, decision) {
-      await requireRun(store, caller, id)
+      await requireRunToDecide(store, caller, id)
       const requestId = decision.requestId ?? (await approvals.findByHash(id, decision.commandHash ?? ''))
       return say(caller, id, wordOf(caller, requestId, decision))
     },
     async decideTool(caller, id, decision) {
-      await requireRun(store, caller, id)
+      await requireRunToDecide(store, caller, id)
       return say(caller, id, wordOf(caller, decision.requestId, decision))
     },
     async answerQuestion(caller, id, { requestId, answer }) {
