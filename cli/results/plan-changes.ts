@@ -47,6 +47,8 @@ export async function planChanges(
   diff: RunDiff,
   { includeHandOff }: { readonly includeHandOff: boolean },
 ): Promise<Plan> {
+  const [problem] = diff.fileCount === 0 ? diff.problems : []
+  if (problem !== undefined) throw refusal(visible(problem))
   if (diff.files.length < diff.fileCount) throw refusal('The run changed more files than a diff can list.')
   const reported = new Set(diff.handOff.map(({ path }) => path))
   const isLeftOut = (path: string) => !includeHandOff && (reported.has(path) || isHandOff(path))
@@ -90,9 +92,13 @@ function pathIn(text: string): WorkspacePath {
   throw refusal(`The run changed a path that is not written on this machine: ${visible(text)}`)
 }
 
+/** These files decide what the next upload of the folder contains. */
+const IGNORE_FILES: ReadonlySet<string> = new Set(['.gitignore', '.agentweaverignore'])
+
 /** A file system may ignore case. */
 const isHandOff = (path: string): boolean =>
   path.toLowerCase() === SETTINGS_FILE.path ||
+  IGNORE_FILES.has(path.toLowerCase().split('/').at(-1) ?? '') ||
   handOffKind(path) !== undefined ||
   handOffKind(path.toLowerCase()) !== undefined
 

@@ -91,8 +91,8 @@ function nextLines(diff: RunDiff, { run, suffix, folder }: NextPlace): string[] 
   return [`The files are changed in your folder. The commits of the run as a branch: ${fetch}`]
 }
 
-function uploadLines({ fileCount }: RunDiff, { run, suffix, folder }: NextPlace): string[] {
-  if (fileCount === 0) return ['The run changed nothing. Your folder is as it was.']
+function uploadLines({ fileCount, problems }: RunDiff, { run, suffix, folder }: NextPlace): string[] {
+  if (fileCount === 0 && problems.length === 0) return ['The run changed nothing. Your folder is as it was.']
   const to = folder === undefined ? '' : ` ${quoteWord(folder)}`
   return [
     'Your folder is as it was.',

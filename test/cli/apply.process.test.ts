@@ -142,9 +142,10 @@ describe('apply', () => {
       { path: 'Makefile', after: 'all:' },
       { path: 'sub/PACKAGE.JSON', after: '{}' },
       { path: '.agentweaver/settings.yml', after: 'x' },
+      { path: 'sub/.gitignore', after: '!.env' },
     ]
     const without = await apply(place, made)
-    const paths = ['Makefile', 'sub/PACKAGE.JSON', '.agentweaver/settings.yml']
+    const paths = ['Makefile', 'sub/PACKAGE.JSON', '.agentweaver/settings.yml', 'sub/.gitignore']
     const missing = paths.filter((path) => !existsSync(join(place.project, path)))
     const withThem = await apply(place, made, ['--include-handoff'])
 
