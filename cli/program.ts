@@ -1,5 +1,6 @@
 import { Command, CommanderError, Help } from 'commander'
 import { toCliError } from './cli-error.ts'
+import { applyCommand } from './commands/apply.ts'
 import { auditCommand } from './commands/audit.ts'
 import { cancelCommand } from './commands/cancel.ts'
 import { capacityCommand } from './commands/capacity.ts'
@@ -33,6 +34,7 @@ import { resumeCommand, suspendCommand } from './commands/suspension.ts'
 import { trustCommand } from './commands/trust.ts'
 import { turnCommand } from './commands/turn.ts'
 import { verifyCommand } from './commands/verify.ts'
+import { whoamiCommand } from './commands/whoami.ts'
 import { EXIT, EXIT_STATUS_HELP } from './exit-status.ts'
 import { visible } from './terminal/visible.ts'
 
@@ -49,6 +51,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     logsCommand,
     diffCommand,
     fetchCommand,
+    applyCommand,
     pullCommand,
     turnCommand,
     forkCommand,
@@ -70,6 +73,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     keyCommand,
     loginCommand,
     logoutCommand,
+    whoamiCommand,
     moveStateCommand,
     capacityCommand,
     infraCommand,
