@@ -1,5 +1,6 @@
 import { Command, CommanderError, Help } from 'commander'
 import { toCliError } from './cli-error.ts'
+import { applyCommand } from './commands/apply.ts'
 import { auditCommand } from './commands/audit.ts'
 import { cancelCommand } from './commands/cancel.ts'
 import { capacityCommand } from './commands/capacity.ts'
@@ -50,6 +51,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     logsCommand,
     diffCommand,
     fetchCommand,
+    applyCommand,
     pullCommand,
     turnCommand,
     forkCommand,

@@ -2,6 +2,7 @@ import type { Run } from '../../contracts/api.ts'
 import type { RunDiff } from '../../contracts/results.ts'
 import { present } from '../../runtime/kit/present.ts'
 import type { Paint } from '../terminal/paint.ts'
+import { quoteWord } from '../terminal/shell-word.ts'
 import { visible } from '../terminal/visible.ts'
 
 const MAX_SHOWN = 20
@@ -90,10 +91,13 @@ function nextLines(diff: RunDiff, { run, suffix, folder }: NextPlace): string[] 
   return [`The files are changed in your folder. The commits of the run as a branch: ${fetch}`]
 }
 
-function uploadLines({ fileCount }: RunDiff, { run, suffix }: NextPlace): string[] {
-  if (fileCount === 0) return ['The run changed nothing. Your folder is as it was.']
+function uploadLines({ fileCount, problems }: RunDiff, { run, suffix, folder }: NextPlace): string[] {
+  if (fileCount === 0 && problems.length === 0) return ['The run changed nothing. Your folder is as it was.']
+  const to = folder === undefined ? '' : ` ${quoteWord(folder)}`
   return [
-    `Your folder is as it was. Download all files of the run: agentweaver pull ${run.id} NEW-FOLDER${suffix}`,
+    'Your folder is as it was.',
+    `Write the changes into it:      agentweaver apply ${run.id}${to}${suffix}`,
+    `Download all files of the run:  agentweaver pull ${run.id} NEW-FOLDER${suffix}`,
   ]
 }
 

@@ -33,6 +33,8 @@ export interface UploadPlan extends Disposable {
   readonly archiveBytes: number
   /** Untracked files that look like secrets and are left out. */
   readonly secrets: readonly string[]
+  /** Files that git tracks and that may contain secrets. They are uploaded. */
+  readonly trackedSecrets: readonly string[]
   /** Repositories inside the folder, whose history is left out. */
   readonly nested: readonly string[]
   /** Other entries that are left out, with the reason. */
@@ -68,7 +70,7 @@ async function planTree(io: CliIo, tree: WorkspaceEngine, request: UploadRequest
   const isFolder = (path: string) => memberAt(tree, path, { onOmitted: () => undefined })?.kind === 'folder'
   const listed = await listFiles(run, { folder, git, scratch, home: io.env['HOME'], isFolder })
   for (const path of listed.unnameable) onOmitted(path, 'an archive cannot have this name')
-  const { members, secrets } = await chooseMembers(tree, listed, {
+  const { members, secrets, trackedSecrets } = await chooseMembers(tree, listed, {
     asked: new Set(request.secrets),
     onOmitted,
   })
@@ -77,6 +79,7 @@ async function planTree(io: CliIo, tree: WorkspaceEngine, request: UploadRequest
   return {
     ...totalsOf(members, ofHistory),
     secrets,
+    trackedSecrets,
     nested: listed.nested,
     omitted,
     open: (signal) =>
@@ -109,7 +112,10 @@ async function chooseMembers(tree: Tree, { paths, untracked }: ListedFiles, { as
     if (isJudged && (await looksSecret(tree, member))) secrets.push(path)
     else members.push(member)
   }
-  return { members, secrets }
+  const trackedSecrets = members
+    .map(({ path }) => path.text)
+    .filter((path) => !untracked.has(path) && hasSecretName(path))
+  return { members, secrets, trackedSecrets }
 }
 
 const sizeOf = (member: Member): number => (member.kind === 'file' ? Number(member.stats.size) : 0)

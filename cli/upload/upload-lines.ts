@@ -12,7 +12,7 @@ const MAX_SHOWN = 10
 
 /** Size of an upload, and what it does not contain. */
 export function planLines(plan: UploadPlan, paint: Paint): string[] {
-  const { files, bytes, historyBytes, secrets, nested, omitted } = plan
+  const { files, bytes, historyBytes, secrets, trackedSecrets, nested, omitted } = plan
   const history =
     historyBytes === undefined ? 'without git history' : `${sizeWords(historyBytes)} of it git history`
   return [
@@ -23,6 +23,14 @@ export function planLines(plan: UploadPlan, paint: Paint): string[] {
       (number) => [
         paint.yellow(`Left out: ${count(number, 'untracked file')} that may contain secrets:`),
         `To upload one of them: --include-secret ${quoteWord(visible(secrets[0] ?? ''))}`,
+      ],
+    ),
+    ...shown(
+      trackedSecrets,
+      (path) => path,
+      (number) => [
+        paint.yellow(`Uploaded, because git tracks them: ${count(number, 'file')} that may contain secrets:`),
+        `To leave one out: name it in ${IGNORE_FILE}. Its committed versions are in the history.`,
       ],
     ),
     ...shown(

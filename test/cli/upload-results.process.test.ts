@@ -79,6 +79,7 @@ test('a run on an uploaded folder has a diff, which the run cannot hide changes 
     /The run changed files that tools on your machine execute[\s\S]*package\.json[\s\S]*8 files changed/,
   )
   expect(stderr).toContain(`agentweaver diff ${id}`)
+  expect(stderr).toContain(`agentweaver apply ${id}`)
   expect(stderr).toContain(`agentweaver pull ${id}`)
 
   // Git reads the diff, and applied it gives the files of the run.

@@ -74,13 +74,15 @@ describe('a folder is uploaded to a service at a URL', () => {
 
   test('a file that looks like a secret is included when it is named', async () => {
     const place = aRepository()
-    place.shell('echo KEY=1 >.env; echo KEY=2 >.env.local')
+    place.shell('echo KEY=0 >tracked.pem; git add tracked.pem; echo KEY=1 >.env; echo KEY=2 >.env.local')
 
     const { stdout, stderr } = await uploadAndRun(place, 'ls -A', ['--include-secret', '.env'])
 
     expect(stdout).toMatch(/ \.env$/m)
     expect(stdout).not.toContain('.env.local')
-    expect(stderr).toContain('.env.local')
+    expect(stderr).toMatch(/may contain secrets:\n {2}\.env\.local\n/)
+    expect(stderr).toMatch(/Uploaded, because git tracks them: .*\n {2}tracked\.pem\n/)
+    expect(stdout).toContain('tracked.pem')
   })
 
   test('the git directory has no credential, no program, no stash and no reflog of the user', async () => {
@@ -127,6 +129,44 @@ describe('a folder is uploaded to a service at a URL', () => {
     expect(stdout).toContain('│ s')
     // Git itself runs the program.
     expect(existsSync(marker)).toBe(true)
+  })
+
+  test('links, submodules and paths of a hostile index bring no file from outside', async () => {
+    const place = aRepository()
+    place.shell(
+      'mkdir ../private; cd ../private; git init -q; echo pr1vate >p.txt; git add .; git commit -qm x',
+    )
+    place.shell(`
+      mkdir inside; echo f1ne >inside/p.txt; ln -s inside good; ln -s ../private out; ln -s /etc/passwd passwd
+      id=$(git hash-object -w a.txt); commit=$(git rev-parse HEAD)
+      for path in out/p.txt good/p.txt; do git update-index --add --cacheinfo 100644,$id,$path; done
+      git update-index --add --cacheinfo 160000,$commit,module; ln -s ../private module
+      mkdir sub; echo "gitdir: $PWD/../private/.git" >sub/.git; echo s >sub/s.txt`)
+
+    const { status, stdout, stderr } = await uploadAndRun(
+      place,
+      'cat good/p.txt; grep -r pr1vate . ; git cat-file --batch-all-objects --batch | grep pr1vate; ls -a sub; true',
+    )
+
+    expect(status).toBe(0)
+    expect(stdout).toContain('│ f1ne')
+    expect(stdout).toContain('│ s.txt')
+    expect(stdout).not.toMatch(/pr1vate$/m)
+    expect(stderr).toMatch(/passwd: the link leads out of the workspace/)
+  })
+
+  test('a git directory of another folder is not uploaded', async () => {
+    const place = aRepository()
+    place.shell('mkdir ../fake; echo "gitdir: $PWD/.git" >../fake/.git; echo x >../fake/x.txt')
+    const fake = { ...place, project: join(place.folder, 'fake') }
+
+    const refused = await uploadAndRun(fake, 'ls -A')
+    const without = await uploadAndRun(fake, 'ls -A', ['--no-git'])
+
+    expect([refused.status, without.status]).toEqual([2, 0])
+    expect(refused.stderr).toContain('does not name')
+    expect(without.stdout).toContain('│ x.txt')
+    expect(without.stdout).not.toMatch(/a\.txt|│ \.git/)
   })
 
   test.each([

@@ -4,6 +4,7 @@ import { type FileVersion, RESULTS_LIMITS } from '../../../../contracts/results.
 import type { Conclusion } from '../../../git/conclude-folder.ts'
 import type { FileStat } from '../../../git/results.ts'
 import { withTimeout } from '../../../kit/deadline.ts'
+import { messageOf } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { RunRow } from '../../../store/store.ts'
 import { contentsOf } from '../../../workspace/archive/archive-files.ts'
@@ -39,13 +40,21 @@ export async function storeUploadResults(deps: Deps, { id }: Pick<RunRow, 'id'>)
     const conclusion = await compare(
       async () => (await store.readBlob(id, 'base'))?.chunks,
       () => openWorkspaceArchive(store, run, opening),
-    )
+    ).catch(uncompared)
     return conclusion ? await storeResults({ store, redact }, { run, conclusion }) : []
   } catch (error) {
     log.warn('the changes of an uploaded folder could not be stored', { error, runId: id })
     return []
   }
 }
+
+/** The files can still be downloaded. */
+const uncompared = (error: unknown): Conclusion => ({
+  written: [],
+  hadUncommittedChanges: false,
+  isComplete: false,
+  problems: [`The changes of the run could not be listed: ${messageOf(error)}.`],
+})
 
 async function compare(openBefore: Open, openAfter: Open): Promise<Conclusion | undefined> {
   const before = await manifestFrom(openBefore)
