@@ -1,8 +1,12 @@
 import { createHmac, createPublicKey } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { createSignIn, type SignInSettings } from '../../runtime/api/people/sign-in.ts'
 import { createClient } from '../../runtime/client/client.ts'
+import { runCli } from '../cli/run-cli.ts'
 import { OIDC_AUDIENCE, type OidcServer, startOidcServer } from '../fakes/oidc-server.ts'
 import { until } from '../helpers/until.ts'
 import { bearer, RUN, startApp } from './harness.ts'
@@ -280,6 +284,25 @@ describe('the keys of the issuer', () => {
     expect((await ask(keys.ada)).status).toBe(200)
   })
 
+  test('are asked for once if many tokens come while the issuer fails', async () => {
+    let requests = 0
+    const failing = createServer((_request, response) => {
+      requests++
+      response.writeHead(500).end()
+    })
+    failing.listen(0, '127.0.0.1')
+    await once(failing, 'listening')
+    onTestFinished(() => void failing.close())
+    const issuer = `http://127.0.0.1:${(failing.address() as AddressInfo).port}`
+    const at = new Date()
+    const { ask } = startWithSignIn({ issuer, now: () => at })
+
+    for (let count = 0; count < 5; count++)
+      expect((await ask(await server.sign(claims({ iss: issuer })))).status).toBe(503)
+
+    expect(requests).toBe(1)
+  })
+
   test('are not taken from a document that names another issuer', async () => {
     const { issuer } = server
     const other = issuer.replace('127.0.0.1', 'localhost')
@@ -329,6 +352,10 @@ test('the service signs people in with the settings of its environment', async (
   const byKey = createClient({ url, apiKey: created.key })
 
   expect(owner).toBe(`${server.issuer}#${TENANT}/ada`)
+  const shown = await runCli(['whoami'], {
+    env: { AGENTWEAVER_URL: url, AGENTWEAVER_API_KEY: await server.token('ada') },
+  })
+  expect(shown.stdout).toContain(owner)
   expect(await ada.readMe()).toEqual({ owner, role: 'user', expiresAt: expect.any(String) })
   expect((await byKey.readRun(id)).state).toBe('succeeded')
   expect((await root.readRun(id)).owner).toBe(owner)
