@@ -6,6 +6,7 @@ import { cancelCommand } from './commands/cancel.ts'
 import { capacityCommand } from './commands/capacity.ts'
 import type { CliContext } from './commands/command.ts'
 import { configCommand } from './commands/config.ts'
+import { cpCommand } from './commands/cp.ts'
 import { answerCommand, approveCommand, denyCommand } from './commands/decisions.ts'
 import { demoCommand } from './commands/demo.ts'
 import { diffCommand } from './commands/diff.ts'
@@ -15,6 +16,7 @@ import { execCommand } from './commands/exec.ts'
 import { fetchCommand } from './commands/fetch.ts'
 import { forkCommand } from './commands/fork.ts'
 import { infraCommand } from './commands/infra.ts'
+import { initCommand } from './commands/init.ts'
 import { keyCommand } from './commands/key.ts'
 import { loginCommand } from './commands/login.ts'
 import { logoutCommand } from './commands/logout.ts'
@@ -41,6 +43,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     .version(version)
     .addHelpText('after', `\n${EXIT_STATUS_HELP}`)
   const commands = [
+    initCommand,
     runCommand,
     runsCommand,
     showCommand,
@@ -60,6 +63,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     denyCommand,
     answerCommand,
     execCommand,
+    cpCommand,
     sandboxCommand,
     trustCommand,
     serveCommand,

@@ -1,9 +1,10 @@
 import * as z from 'zod'
 import { RequestedAgent } from './agents.ts'
 import { Budgets, BudgetUses } from './budgets.ts'
+import { EgressDenied } from './egress.ts'
 import { ErrorCode } from './errors.ts'
 import { RunEnvelope, RunSource } from './events.ts'
-import { ExecRequest, Isolation } from './exec.ts'
+import { ExecRequest, ExecResult, Isolation } from './exec.ts'
 import { FileEntry } from './files.ts'
 import { CommitId, GitWorkspace } from './git-source.ts'
 import { SandboxSettingsPatch, SETTINGS_FILE } from './policy.ts'
@@ -202,6 +203,29 @@ export type StartCommandInput = z.input<typeof StartCommand>
 /** The command's events are in the run's stream, after `afterSequence`. */
 export const StartedCommand = z.object({ commandId: z.string(), afterSequence: z.int().nonnegative() })
 export type StartedCommand = z.infer<typeof StartedCommand>
+
+/** Maximum number of refusals in one answer about a command. */
+export const MAX_LISTED_REFUSALS = 64
+
+/** A command that has ended, with its output, as one document. */
+export const FinishedCommand = z.object({
+  commandId: z.string(),
+  ...ExecResult.shape,
+  /** Whether output is missing at the end of `stdout` or `stderr`. */
+  outputTruncated: z.boolean(),
+  /** Output as text without secrets: of each stream at most the first `maxOutputBytes` of the request, in UTF-8. */
+  stdout: z.string(),
+  stderr: z.string(),
+  /** Bytes that are missing at the end of each stream. */
+  stdoutCutBytes: z.int().nonnegative(),
+  stderrCutBytes: z.int().nonnegative(),
+  /**
+   * Connections that the egress proxy refused to the sandbox while the command ran. They may be of another command that
+   * ran at the same time. Refusals that the proxy reports after the end of the command are only in the run's events.
+   */
+  refusals: z.array(EgressDenied).max(MAX_LISTED_REFUSALS),
+})
+export type FinishedCommand = z.infer<typeof FinishedCommand>
 
 const CommandHash = z.string().regex(/^[0-9a-f]{16}$/)
 const RequestId = z.string().min(1).max(128)

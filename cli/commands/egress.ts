@@ -1,11 +1,6 @@
-import { readFile } from 'node:fs/promises'
-import { resolve } from 'node:path'
 import { Command } from 'commander'
 import * as z from 'zod'
 import type { DeniedEgress, RunEgress } from '../../contracts/run-egress.ts'
-import { EgressPolicyError, readEgressPolicyText } from '../../policies/agent/egress/load.ts'
-import { messageOf } from '../../runtime/kit/errors.ts'
-import { usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { table } from '../terminal/table.ts'
 import { visible } from '../terminal/visible.ts'
@@ -18,6 +13,7 @@ import {
   ServiceOptions,
   serviceSuffix,
 } from './command.ts'
+import { type EgressText, readEgressFile, withEgressFile } from './egress-file.ts'
 
 const REASON_MISSING = 'Say why, for the audit record: --reason TEXT.'
 const AllowOptions = ServiceOptions.extend({
@@ -167,7 +163,7 @@ function suggestCommand(context: CliContext): Command {
     )
   command.action(async (id: string) => {
     const options = parseOptions(SuggestOptions, command)
-    const file = await readFileOf(context, options.file)
+    const file = await readEgressFile(context, { given: options.file, option: '--file' })
     const egress = await readEgress(context, options, id)
     const { diff, notSuggested } = suggest(egress, file)
     const { terminal } = context
@@ -181,27 +177,8 @@ function suggestCommand(context: CliContext): Command {
   return command
 }
 
-type EgressText = { readonly name: string; readonly text: string }
-
-async function readFileOf({ terminal }: CliContext, given: string | undefined): Promise<EgressText> {
-  const { cwd, env } = terminal.io
-  const name = given ?? env['AGENTWEAVER_EGRESS_FILE']
-  try {
-    if (name === undefined) return { name: 'egress.yaml', text: readEgressPolicyText() }
-    return { name, text: await readFile(resolve(cwd, name), 'utf8') }
-  } catch (error) {
-    throw usageError(`The egress file cannot be read: ${messageOf(error)}`, 'Name it with --file PATH.')
-  }
-}
-
-function suggest(egress: RunEgress, file: EgressText) {
-  try {
-    return suggestEntries(egress, file)
-  } catch (error) {
-    if (error instanceof EgressPolicyError) throw usageError(`${file.name} is not valid: ${error.message}`)
-    throw error
-  }
-}
+const suggest = (egress: RunEgress, file: EgressText) =>
+  withEgressFile(file, () => suggestEntries(egress, file))
 
 type Suggested = {
   readonly diff: string

@@ -147,7 +147,9 @@ function fileRequest(operation: FileOperation): { path: string; method: 'GET' | 
       if (operation.length !== undefined) query.set('length', String(operation.length))
       return { path: withQuery(at(operation.path)), method: 'GET' }
     case 'write':
-      return { path: at(operation.path), method: 'PUT' }
+      query.set('create', operation.create)
+      if (operation.mode !== undefined) query.set('mode', String(operation.mode))
+      return { path: withQuery(at(operation.path)), method: 'PUT' }
     case 'delete':
       query.set('recursive', String(operation.recursive))
       return { path: withQuery(at(operation.path)), method: 'DELETE' }

@@ -137,6 +137,7 @@ const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps>
   await guarded.register(workspaceRoutes, runs)
   await guarded.register(resultRoutes, runs)
   await guarded.register(commandRoutes, runs)
+  await guarded.register(fileRoutes, runs)
   await guarded.register(decisionRoutes, runs)
   await guarded.register(runAuditRoutes, runs)
   await guarded.register(sandboxRoutes, sandboxes)

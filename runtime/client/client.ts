@@ -9,6 +9,7 @@ import {
   type DenyTool,
   EventPage,
   FileListing,
+  FinishedCommand,
   type ForkRunInput,
   Readiness,
   Run,
@@ -34,9 +35,10 @@ import {
   type TrustFolder,
 } from '../../contracts/trusted-folders.ts'
 import { commandEvents } from '../kit/command-events.ts'
-import { SandboxError } from '../kit/errors.ts'
 import { type EventStreamOptions, followEvents } from './event-stream.ts'
 import { toUrlPath } from './file-path.ts'
+import { readLongAnswer } from './long-answer.ts'
+import { linesOf, parseAnswer } from './parse-answer.ts'
 import { createTransport, type ServiceAddress, type Transport, type WireRequest } from './transport.ts'
 
 export type ClientOptions = ServiceAddress & {
@@ -69,6 +71,8 @@ type WriteFile = {
   readonly path: string
   readonly content: Uint8Array
   readonly create?: 'never' | 'allowed' | 'exclusive'
+  /** Permission bits in octal, such as `755`. */
+  readonly mode?: string
 }
 
 /** A typed client of the API. Responses are validated; an error response is thrown as `ProblemError`. */
@@ -173,7 +177,8 @@ function runCalls({ transport, call }: Parts) {
 }
 
 function sandboxCalls({ transport, call, command }: Parts) {
-  const filePath = (id: string, path: string) => `${sandboxPath(id, 'files')}/${toUrlPath(path)}`
+  const filesPath = (id: string) => (id.startsWith('run_') ? runPath(id, 'files') : sandboxPath(id, 'files'))
+  const filePath = (id: string, path: string) => `${filesPath(id)}/${toUrlPath(path)}`
   return {
     createSandbox: (sandbox: CreateSandboxInput = {}, options?: CallOptions) =>
       call(Run, { method: 'POST', path: API_ROUTES.sandboxes, json: sandbox, ...options }),
@@ -212,7 +217,7 @@ function sandboxCalls({ transport, call, command }: Parts) {
       return command({ method: 'DELETE', path: filePath(id, path), query, ...options })
     },
     listFiles: (id: string, query: PageQuery & { dir?: string } = {}, options?: CallOptions) =>
-      call(FileListing, { method: 'GET', path: sandboxPath(id, 'files'), query, ...options }),
+      call(FileListing, { method: 'GET', path: filesPath(id), query, ...options }),
   }
 }
 
@@ -240,6 +245,20 @@ function commandCalls({ transport, call, command }: Parts) {
       const from = { after: afterSequence, signal: options?.signal }
       yield* commandEvents(followEvents(transport, runPath(id, 'stream'), from), commandId)
     },
+    /**
+     * Runs a command once and returns its result with its output. Repeats the request if the connection breaks. If the
+     * signal aborts, the command continues until its timeout.
+     */
+    execCommand: async (id: string, request: StartCommandInput, options?: CallOptions) =>
+      parseAnswer(
+        FinishedCommand,
+        await readLongAnswer(transport, {
+          method: 'POST',
+          path: runPath(id, 'commands'),
+          json: request,
+          ...options,
+        }),
+      ),
     cancelCommand: (id: string, commandId: string, options?: CallOptions) =>
       command({ method: 'DELETE', path: runPath(id, 'commands', commandId), ...options }),
   }
@@ -345,37 +364,5 @@ function auditCalls({ transport, call }: Parts) {
     },
   }
 }
-
-async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
-  const decoder = new TextDecoder()
-  let rest = ''
-  for await (const chunk of chunks) {
-    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
-    rest = lines.pop() ?? ''
-    yield* lines
-  }
-  if (rest !== '') yield rest
-}
-
-function parseAnswer<T extends z.ZodType>(schema: T, text: string): z.output<T> {
-  const parsed = schema.safeParse(parseJson(text))
-  if (parsed.success) return parsed.data
-  throw unknownForm(parsed.error)
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    throw unknownForm(error)
-  }
-}
-
-const unknownForm = (cause: unknown) =>
-  new SandboxError(
-    'internal',
-    'This client does not understand the response of the service. Check that both have the same version.',
-    { cause },
-  )
 
 async function* emptyBody(): AsyncGenerator<Uint8Array> {}

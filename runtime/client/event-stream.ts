@@ -102,7 +102,7 @@ async function* connect(
 }
 
 /** True for network errors (`TypeError` of `fetch`) and for temporary error responses. */
-function isWorthAnotherTry(error: unknown): boolean {
+export function isWorthAnotherTry(error: unknown): boolean {
   if (error instanceof ProblemError) return error.status >= 500 || error.status === 429
   if (error instanceof SandboxError) return error.code === 'unavailable'
   return error instanceof TypeError

@@ -31,12 +31,13 @@ export async function makeFixture({ app, keys, service }: Pick<Harness, 'app' | 
     body: 'a tar',
   })
   service.append(doneRunId, { type: 'done', data: { state: 'succeeded' } })
-  await app.inject({
-    method: 'PUT',
-    url: `/api/sandboxes/${sandboxId}/files/a.txt`,
-    headers: { ...bearer(keys.ada), ...BYTES },
-    body: 'a',
-  })
+  for (const path of [`sandboxes/${sandboxId}`, `runs/${runId}`])
+    await app.inject({
+      method: 'PUT',
+      url: `/api/${path}/files/a.txt`,
+      headers: { ...bearer(keys.ada), ...BYTES },
+      body: 'a',
+    })
   await app.inject({
     method: 'PUT',
     url: '/api/trusted-folders',
@@ -145,6 +146,24 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
     url: `/api/runs/${runId}/questions/${requestId}/answer`,
     body: { answer: 'yes' },
     otherBody: { answer: 'no' },
+    ...own,
+    status: 204,
+  }),
+  'GET /api/runs/:id/files': ({ runId }) => ({ url: `/api/runs/${runId}/files`, ...own }),
+  'GET /api/runs/:id/files/*': ({ runId }) => ({
+    url: `/api/runs/${runId}/files/a.txt`,
+    ...own,
+  }),
+  'PUT /api/runs/:id/files/*': ({ runId }) => ({
+    url: `/api/runs/${runId}/files/b.txt`,
+    headers: BYTES,
+    body: 'b',
+    otherBody: 'c',
+    ...own,
+    status: 204,
+  }),
+  'DELETE /api/runs/:id/files/*': ({ runId }) => ({
+    url: `/api/runs/${runId}/files/a.txt`,
     ...own,
     status: 204,
   }),

@@ -214,6 +214,23 @@ describe('over a line that breaks', () => {
     expect(proxy.opened).toBeGreaterThan(1)
   })
 
+  test('a command is answered once as a document, wherever the connection breaks', async () => {
+    const { client, cutAt, keys, service } = await startClient()
+    const { id } = await client.createSandbox()
+    const whole = await client.execCommand(id, { command: 'true' }, { idempotencyKey: 'whole' })
+    expect(whole).toMatchObject({ exitCode: 0, stdout: 'hello\n', stderr: '', refusals: [] })
+    let opened = 0
+    for (const cut of [1, 200, 500, 650]) {
+      const proxy = await cutAt([cut, cut])
+      const broken = createClient({ url: proxy.url, apiKey: keys.ada })
+      const answer = await broken.execCommand(id, { command: 'true' }, { idempotencyKey: `cut-${cut}` })
+      expect({ ...answer, commandId: '' }, `cut after ${cut} bytes`).toEqual({ ...whole, commandId: '' })
+      opened += proxy.opened
+    }
+    expect(opened).toBeGreaterThan(4)
+    expect(service.calls.filter((call) => call === 'startCommand')).toHaveLength(5)
+  })
+
   test('reports a gap in the events as a defect', async () => {
     const { client, service } = await startClient()
     const { id } = await client.startRun(RUN)

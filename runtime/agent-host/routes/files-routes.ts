@@ -50,8 +50,16 @@ export function registerFilesRoutes(scope: FastifyInstance, toolbox: () => Toolb
       return reply.type('application/octet-stream').send(Buffer.from(payload))
     })
     files.put(url, { bodyLimit: FILE_LIMITS.maxWriteBytes }, async (request, reply) => {
+      const { WriteQuery } = await queries()
+      const { create, mode } = WriteQuery.parse(request.query)
       const payload = request.body instanceof Buffer ? request.body : Buffer.alloc(0)
-      return answer(reply, { op: 'write', path: pathOf(request) }, payload)
+      const operation = {
+        op: 'write',
+        path: pathOf(request),
+        create,
+        ...(mode !== undefined && { mode }),
+      } as const
+      return answer(reply, operation, payload)
     })
     files.delete(url, async (request, reply) => {
       const { DeleteQuery } = await queries()

@@ -19,7 +19,7 @@ const TAGS = [
   { name: 'workspace', description: 'Upload and download of whole workspaces' },
   { name: 'results', description: 'Changes that a run made' },
   { name: 'sandboxes', description: 'Sandboxes without an agent' },
-  { name: 'files', description: 'Files of a sandbox' },
+  { name: 'files', description: 'Files in the sandbox of a run' },
   { name: 'policy', description: 'Sandbox settings, and folders with their own settings' },
   { name: 'audit', description: 'Records of what agents and people did, and their verification' },
   { name: 'keys', description: 'API keys, their owners, roles and expiry' },

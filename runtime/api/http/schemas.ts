@@ -43,8 +43,11 @@ export const bytesBody = <T>(Class: abstract new (...args: never[]) => T, error:
     BINARY,
   )
 
+export const EVENT_STREAM = 'text/event-stream'
+export const JSON_DOCUMENT = 'application/json'
+
 /** A response of server-sent events. The `data` of each frame is an envelope; the frame's id is its sequence. */
-export const eventStream = { content: { 'text/event-stream': { schema: RunEnvelope } } }
+export const eventStream = { content: { [EVENT_STREAM]: { schema: RunEnvelope } } }
 
 const problem = { content: { [PROBLEM_MEDIA_TYPE]: { schema: Problem } } }
 const describedProblem = (description: string) => ({ description, ...problem })

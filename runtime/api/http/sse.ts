@@ -47,6 +47,12 @@ export class OpenStreams {
     return reply.send(Readable.from(encode(events, this.#turns), { objectMode: false }))
   }
 
+  /** Sends one JSON document in pieces, as they come. It counts as an event stream, because it may wait as long. */
+  sendJson(reply: FastifyReply, pieces: AsyncIterable<string>): FastifyReply {
+    reply.header('x-accel-buffering', 'no').type('application/json')
+    return reply.send(Readable.from(inTurns(pieces, this.#turns), { objectMode: false }))
+  }
+
   /** Ends every stream between two events. */
   close(): void {
     this.replies.endAll()
@@ -64,6 +70,17 @@ async function* encode(events: AsyncIterable<RunEnvelope>, turns: Turns): AsyncG
     const frame = envelope ? encodeEvent(envelope) : ': heartbeat\n\n'
     yield frame
     written += frame.length
+    if (written < CHARACTERS_PER_TURN) continue
+    written = 0
+    await turns.next()
+  }
+}
+
+async function* inTurns(pieces: AsyncIterable<string>, turns: Turns): AsyncGenerator<string> {
+  let written = 0
+  for await (const piece of pieces) {
+    yield piece
+    written += piece.length
     if (written < CHARACTERS_PER_TURN) continue
     written = 0
     await turns.next()

@@ -1,12 +1,22 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import * as z from 'zod'
-import { RunId, StartCommand, StartedCommand } from '../../../contracts/api.ts'
+import { FinishedCommand, RunId, StartCommand, StartedCommand } from '../../../contracts/api.ts'
 import { API_ROUTES } from '../../../contracts/routes.ts'
 import { commandEvents } from '../../kit/command-events.ts'
 import { SandboxError } from '../../kit/errors.ts'
+import { isPreferred } from '../http/accept.ts'
 import { callerOf } from '../http/authenticate.ts'
+import { finishedCommandJson } from '../http/finished-command.ts'
 import { MAX_ID_CHARACTERS } from '../http/id-length.ts'
-import { eventStream, GUARDED, MutationHeaders, problems, RunParams } from '../http/schemas.ts'
+import {
+  EVENT_STREAM,
+  eventStream,
+  GUARDED,
+  JSON_DOCUMENT,
+  MutationHeaders,
+  problems,
+  RunParams,
+} from '../http/schemas.ts'
 import type { RouteDeps } from './deps.ts'
 
 const tags = ['commands']
@@ -28,12 +38,15 @@ export const commandRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { ser
         tags,
         operationId: `start${owner}Command`,
         summary:
-          'Run a command and stream its events until it exits; with `Prefer: respond-async` only start it',
+          'Run a command and stream its events until it exits; with `Accept: application/json` return one document ' +
+          'when it has exited; with `Prefer: respond-async` only start it',
         headers: MutationHeaders.extend({ prefer: z.string().max(256).optional() }),
         params: RunParams,
         body: StartCommand,
         response: {
-          200: eventStream,
+          200: {
+            content: { ...eventStream.content, [JSON_DOCUMENT]: { schema: FinishedCommand } },
+          },
           202: StartedCommand,
           ...problems(403, 404, 409, 413, 415, 502, 503),
         },
@@ -49,10 +62,18 @@ export const commandRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { ser
       if (!signal) {
         return reply.code(202).header('preference-applied', 'respond-async').send(started)
       }
+      const readEvents = async () => {
+        const events = await service.subscribe(caller, id, { after: started.afterSequence, signal })
+        if (!events) throw new SandboxError('run_ended', `run ${id} ended before the command did`)
+        return events
+      }
       // The command continues if its reader disconnects. Its timeout or a DELETE ends it.
-      const events = await service.subscribe(caller, id, { after: started.afterSequence, signal })
-      if (!events) throw new SandboxError('run_ended', `run ${id} ended before the command did`)
-      return streams.send(reply, commandEvents(events, started.commandId))
+      const events = await readEvents()
+      if (!isPreferred(JSON_DOCUMENT, EVENT_STREAM, request.headers.accept))
+        return streams.send(reply, commandEvents(events, started.commandId))
+      const { maxOutputBytes } = request.body
+      const command = { commandId: started.commandId, maxOutputBytes, readAgain: readEvents }
+      return streams.sendJson(reply, finishedCommandJson(events, command))
     },
   )
 

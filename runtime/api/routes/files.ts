@@ -2,9 +2,18 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import * as z from 'zod'
 import { FileListing } from '../../../contracts/api.ts'
 import { FILE_LIMITS } from '../../../contracts/limits.ts'
+import { API_ROUTES } from '../../../contracts/routes.ts'
 import { callerOf } from '../http/authenticate.ts'
 import { operateOnFile } from '../http/file-operation.ts'
-import { bytesBody, bytesOf, GUARDED, MutationHeaders, problems, wholeNumber } from '../http/schemas.ts'
+import {
+  bytesBody,
+  bytesOf,
+  GUARDED,
+  MutationHeaders,
+  problems,
+  RunParams,
+  wholeNumber,
+} from '../http/schemas.ts'
 import type { RouteDeps } from './deps.ts'
 import { SandboxParams } from './sandboxes.ts'
 
@@ -12,9 +21,15 @@ const BYTES = 'application/octet-stream'
 const schema = { ...GUARDED, tags: ['files'] }
 const mutation = { ...schema, headers: MutationHeaders }
 const Path = z.string().max(FILE_LIMITS.maxPathBytes)
-const FileParams = SandboxParams.extend({ '*': Path })
+/** Permission bits of a file in octal. Set-user-ID and set-group-ID bits cannot be set. */
+const Mode = z.string().regex(/^[0-7]{3}$/, 'must be three octal digits, such as 755')
 
-/** The files of a sandbox without an agent. */
+/** Operation ids must be unique in the document, and these routes are registered twice. */
+const ofRun = { name: 'Run', params: RunParams }
+const ofSandbox = { name: 'Sandbox', params: SandboxParams }
+const ownerOf = (prefix: string) => (prefix === API_ROUTES.runs ? ofRun : ofSandbox)
+
+/** The files in the sandbox of a run. The same routes serve sandboxes without an agent. */
 export const fileRoutes: FastifyPluginAsyncZod<RouteDeps> = async (
   app,
   { service, once, streams, downloads },
@@ -25,11 +40,12 @@ export const fileRoutes: FastifyPluginAsyncZod<RouteDeps> = async (
 }
 
 const fileReadingRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service }) => {
+  const { name, params } = ownerOf(app.prefix)
   const listSchema = {
     ...schema,
-    operationId: 'listSandboxFiles',
+    operationId: `list${name}Files`,
     summary: 'List a folder',
-    params: SandboxParams,
+    params,
     querystring: z.strictObject({
       dir: Path.default('.'),
       after: Path.optional(),
@@ -46,9 +62,9 @@ const fileReadingRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servic
 
   const readSchema = {
     ...schema,
-    operationId: 'readSandboxFile',
+    operationId: `read${name}File`,
     summary: 'Read a file, or a part of it',
-    params: FileParams,
+    params: params.extend({ '*': Path }),
     querystring: z.strictObject({
       offset: wholeNumber().optional(),
       length: wholeNumber({ min: 1, max: FILE_LIMITS.maxReadBytes }).optional(),
@@ -67,6 +83,7 @@ const fileReadingRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servic
 }
 
 const fileWritingRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
+  const { name, params } = ownerOf(app.prefix)
   const bodyLimit = FILE_LIMITS.maxWriteBytes
   app.addContentTypeParser(
     BYTES,
@@ -76,17 +93,22 @@ const fileWritingRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servic
 
   const writeSchema = {
     ...mutation,
-    operationId: 'writeSandboxFile',
+    operationId: `write${name}File`,
     summary: 'Write a file',
     consumes: [BYTES],
-    params: FileParams,
-    querystring: z.strictObject({ create: z.enum(['never', 'allowed', 'exclusive']).optional() }),
+    params: params.extend({ '*': Path }),
+    querystring: z.strictObject({
+      create: z.enum(['never', 'allowed', 'exclusive']).optional(),
+      mode: Mode.optional(),
+    }),
     body: bytesBody(Buffer, `must be bytes of type ${BYTES}`),
     response: { 204: z.null(), ...problems(403, 404, 409, 413, 415, 502, 503) },
   }
   app.put('/:id/files/*', { bodyLimit, schema: writeSchema }, async (request, reply) => {
     const { id, '*': path } = request.params
-    const operation = { op: 'write', path, ...request.query } as const
+    const { mode, ...query } = request.query
+    const bits = mode === undefined ? {} : { mode: Number.parseInt(mode, 8) }
+    const operation = { op: 'write', path, ...query, ...bits } as const
     const target = { caller: callerOf(request), id }
     await once(request, reply, async () => {
       await operateOnFile(service, target, { operation, payload: request.body })
@@ -96,9 +118,9 @@ const fileWritingRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servic
 
   const deleteSchema = {
     ...mutation,
-    operationId: 'deleteSandboxFile',
+    operationId: `delete${name}File`,
     summary: 'Delete a file or a folder',
-    params: FileParams,
+    params: params.extend({ '*': Path }),
     querystring: z.strictObject({ recursive: z.enum(['true', 'false']).optional() }),
     response: { 204: z.null(), ...problems(403, 404, 409, 502, 503) },
   }
