@@ -128,8 +128,8 @@ async function start({ terminal }: CliContext, { connection, request, options }:
     secrets: options.includeSecret,
     acceptsSettings: options.acceptSettings,
   }
-  return uploadRun(uploading, (settings) =>
-    client.startRun({ ...request, workspace: { kind: 'upload', ...present({ settings }) } }),
+  return uploadRun(uploading, (settings, signal) =>
+    client.startRun({ ...request, workspace: { kind: 'upload', ...present({ settings }) } }, { signal }),
   )
 }
 

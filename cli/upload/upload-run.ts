@@ -29,27 +29,55 @@ export interface Uploading {
  * Starts a run on a copy of a folder of this machine, for a service on another one. The folder is listed and judged before the
  * run is created; a run whose upload does not succeed is cancelled.
  */
-export async function uploadRun(
-  uploading: Uploading,
-  start: (settings: string | undefined) => Promise<Pick<Run, 'id'>>,
-): Promise<string> {
-  const { terminal, folder, withHistory, secrets } = uploading
+export async function uploadRun(uploading: Uploading, start: StartUpload): Promise<string> {
   const scratch = await mkdtemp(join(tmpdir(), 'agentweaver-upload-'))
+  const stop = new AbortController()
+  // Without it, Ctrl-C would leave the folder of this command.
+  using _interrupts = onInterrupt(() => stop.abort(new Interrupted()))
   try {
-    terminal.progress.waitFor('listing the files')
-    const request = { folder, scratch, withHistory, secrets }
-    using plan = await planUpload(terminal.io, request).catch(asCliError)
-    refuseOversize(plan)
-    const lines = planLines(plan, terminal.notePaint)
-    terminal.note(uploading.json ? lines.slice(1) : lines)
-    const settings = await settingsFor(terminal.io, { folder, accepts: uploading.acceptsSettings })
-    if (settings.note !== undefined) terminal.note(settings.note)
-    terminal.progress.waitFor('starting the run')
-    const { id } = await start(settings.text)
-    await send(uploading, plan, id)
+    const { id, plan } = await begin({ ...uploading, scratch, signal: stop.signal }, start)
+    using _plan = plan
+    await send(uploading, { plan, id, signal: stop.signal })
     return id
   } finally {
     await rm(scratch, { recursive: true, force: true })
+  }
+}
+
+/** Creates the run that waits for the upload. */
+export type StartUpload = (settings: string | undefined, signal: AbortSignal) => Promise<Pick<Run, 'id'>>
+
+type Beginning = Uploading & { readonly scratch: string; readonly signal: AbortSignal }
+
+async function begin(beginning: Beginning, start: StartUpload): Promise<{ id: string; plan: UploadPlan }> {
+  try {
+    return await planAndStart(beginning, start)
+  } catch (error) {
+    if (!beginning.signal.aborted) throw error
+    throw new CliError('The upload was interrupted before the run began.', {
+      status: EXIT.interrupted,
+      cause: error,
+    })
+  }
+}
+
+async function planAndStart(beginning: Beginning, start: StartUpload) {
+  const { terminal, folder, signal, json } = beginning
+  terminal.progress.waitFor('listing the files')
+  const plan = await planUpload(terminal.io, beginning).catch(asCliError)
+  try {
+    signal.throwIfAborted()
+    refuseOversize(plan)
+    const lines = planLines(plan, terminal.notePaint)
+    terminal.note(json ? lines.slice(1) : lines)
+    const settings = await settingsFor(terminal.io, { folder, accepts: beginning.acceptsSettings })
+    if (settings.note !== undefined) terminal.note(settings.note)
+    terminal.progress.waitFor('starting the run')
+    const { id } = await start(settings.text, signal)
+    return { id, plan }
+  } catch (error) {
+    plan[Symbol.dispose]()
+    throw error
   }
 }
 
@@ -60,17 +88,17 @@ function asCliError(error: unknown): never {
 
 class Interrupted extends Error {}
 
-async function send({ terminal, client, json }: Uploading, plan: UploadPlan, id: string): Promise<void> {
-  const stop = new AbortController()
-  using _interrupts = onInterrupt(() => stop.abort(new Interrupted()))
+type Sending = { readonly plan: UploadPlan; readonly id: string; readonly signal: AbortSignal }
+
+async function send({ terminal, client, json }: Uploading, { plan, id, signal }: Sending): Promise<void> {
   terminal.progress.waitFor(words(0, plan))
   try {
-    await client.uploadWorkspace(id, counted(plan.open(stop.signal), plan, terminal), { signal: stop.signal })
+    await client.uploadWorkspace(id, counted(plan.open(signal), plan, terminal), { signal })
   } catch (error) {
     await client.cancel(id).catch((failure: unknown) => {
       terminal.note(`Run ${id} could not be cancelled: ${messageOf(failure)}. It ends by itself.`)
     })
-    throw failureOf(error, { id, plan, isInterrupted: stop.signal.aborted })
+    throw failureOf(error, { id, plan, isInterrupted: signal.aborted })
   }
   terminal.progress.clear()
   if (!json) terminal.note(terminal.notePaint.dim('The folder is uploaded.'))

@@ -274,12 +274,12 @@ describe('refusals', () => {
 })
 
 /** A service that never reads the whole upload. */
-async function startSlowService() {
+async function startSlowService({ startsRuns = true } = {}) {
   const requests: string[] = []
   const server = createServer((request, response) => {
     requests.push(`${request.method} ${request.url}`)
     const waiting: Run = aRun({ state: 'waiting_upload', workspace: { kind: 'upload' } })
-    if (request.method === 'PUT') return
+    if (request.method === 'PUT' || !startsRuns) return
     if (request.url?.endsWith('/cancel')) response.end(JSON.stringify({ ...waiting, state: 'cancelled' }))
     else response.end(JSON.stringify(waiting))
   })
@@ -309,6 +309,22 @@ describe('an upload that does not finish', () => {
     expect(status).toBe(130)
     expect(await stderr).toContain(`The upload was interrupted. Run ${RUN_ID} was cancelled.`)
     expect(slow.requests.at(-1)).toBe(`POST /api/runs/${RUN_ID}/cancel`)
+    expect(await readdir(temporary)).toEqual([])
+  })
+
+  test('Ctrl-C before the run exists leaves nothing', async () => {
+    const slow = await startSlowService({ startsRuns: false })
+    const place = aRepository()
+    const temporary = await aFolder('aw-upload-tmp-')
+    const child = startCli(['run', 'x', '-w', place.project, '--agent', 'copilot'], {
+      env: { ...slow.env, HOME: place.home, TMPDIR: temporary },
+    })
+    await until('the run is asked for', () => slow.requests.includes('POST /api/runs'))
+
+    child.kill('SIGINT')
+    const [status] = await once(child, 'exit')
+
+    expect(status).toBe(130)
     expect(await readdir(temporary)).toEqual([])
   })
 
