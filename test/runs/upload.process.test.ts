@@ -53,6 +53,24 @@ it('takes a workspace once', async () => {
   await follow(service, run.id)
 })
 
+it.each([
+  ['no tar archive', async () => Buffer.from('this is no tar archive')],
+  ['another format', async () => Buffer.alloc(2048, 0x1f)],
+  ['a cut archive', async () => (await buffer((await anArchive({ a: '1' })) as never)).subarray(0, 400)],
+])('refuses %s, and takes the workspace in another upload', async (_what, content) => {
+  const { service } = use()
+  const run = await service.startRun(alice, { ...aRun('/', [shell('cat a')]), workspace: { kind: 'upload' } })
+
+  const refused = service.uploadWorkspace(alice, run.id, ReadableStream.from([await content()]) as never)
+
+  await expect(refused).rejects.toMatchObject({
+    code: 'workspace_invalid',
+    message: expect.stringContaining('cannot be read as a tar archive'),
+  })
+  await service.uploadWorkspace(alice, run.id, await anArchive({ a: 'whole' }))
+  expect(JSON.stringify(dataOf(await follow(service, run.id), 'tool.result'))).toContain('whole')
+})
+
 it('stays cancelled if the upload ends after the cancellation, and makes no claim', async () => {
   const { service, store } = use()
   const run = await service.startRun(alice, { ...aRun('/', [shell('true')]), workspace: { kind: 'upload' } })
