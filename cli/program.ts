@@ -34,6 +34,7 @@ import { resumeCommand, suspendCommand } from './commands/suspension.ts'
 import { trustCommand } from './commands/trust.ts'
 import { turnCommand } from './commands/turn.ts'
 import { verifyCommand } from './commands/verify.ts'
+import { whoamiCommand } from './commands/whoami.ts'
 import { EXIT, EXIT_STATUS_HELP } from './exit-status.ts'
 import { visible } from './terminal/visible.ts'
 
@@ -72,6 +73,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     keyCommand,
     loginCommand,
     logoutCommand,
+    whoamiCommand,
     moveStateCommand,
     capacityCommand,
     infraCommand,

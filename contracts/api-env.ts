@@ -5,6 +5,7 @@ import { UPSTREAM_PROXY_KEY, UpstreamProxyUrl } from './egress-proxy-env.ts'
 import { PreviewSlug } from './names.ts'
 import { AbsolutePath } from './paths.ts'
 import { API_PORT } from './ports.ts'
+import { SIGN_IN_ENV, signInContradictions } from './sign-in-env.ts'
 
 const absolutePaths = (text: string, context: z.RefinementCtx) => {
   const paths = text.split(':').filter((path) => path !== '')
@@ -99,6 +100,7 @@ const AnyApiEnv = z.strictObject({
    */
   AGENTWEAVER_EGRESS_ROOTS_FILE: z.string().min(1).optional(),
   [UPSTREAM_PROXY_KEY]: UpstreamProxyUrl.optional(),
+  ...SIGN_IN_ENV,
   /** Folder with the deployment's keys, shared by all processes. Without it, each process creates its own keys. */
   AGENTWEAVER_KEYS_DIR: z.string().min(1).optional(),
   /** Azure Key Vault with those keys, used instead of the folder, such as `https://name.vault.azure.net`. */
@@ -139,7 +141,7 @@ const AnyApiEnv = z.strictObject({
   /** Bytes of checkpoints, uploads and results that one owner may store. Default: 32 GiB. */
   AGENTWEAVER_MAX_STORED_BYTES_PER_OWNER: count(34_359_738_368),
   AGENTWEAVER_RATE_LIMIT_PER_MINUTE: count(1200),
-  /** Limits of open event streams: per API key, and in the whole process. */
+  /** Limits of open event streams: of all keys of one owner, and in the whole process. */
   AGENTWEAVER_MAX_STREAMS_PER_KEY: count(100),
   AGENTWEAVER_MAX_STREAMS: count(1000),
   /** Default: seven days, so that a run can wait for a person over a long weekend. */
@@ -219,6 +221,7 @@ function contradictions(env: AnyEnv): (readonly [string, string])[] {
       'needs AGENTWEAVER_EGRESS_CONTROL_PORT with AGENTWEAVER_SANDBOXES=kubernetes, because only an egress proxy enforces it',
     ],
     ...modelContradictions(env),
+    ...signInContradictions(env),
     [vault !== undefined && !hasIdentity, 'AGENTWEAVER_KEY_VAULT', `needs ${AZURE_KEYS.join(', ')}`],
     [isEntra && !hasIdentity, 'AGENTWEAVER_DATABASE_AUTH', `entra needs ${AZURE_KEYS.join(', ')}`],
     [

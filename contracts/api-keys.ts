@@ -59,6 +59,18 @@ export type ApiKey = z.infer<typeof ApiKey>
 export const ApiKeyPage = z.object({ items: z.array(ApiKey), next: z.string().optional() })
 export type ApiKeyPage = z.infer<typeof ApiKeyPage>
 
+/** The caller of a request, as its credential shows it. */
+export const Me = z.object({
+  /** Owner of the caller's runs. */
+  owner: z.string(),
+  role: ApiRole,
+  /** The API key of the request. Absent with an access token. */
+  keyId: KeyId.optional(),
+  /** When the key or the access token expires. Absent for a key that does not expire. */
+  expiresAt: When.optional(),
+})
+export type Me = z.infer<typeof Me>
+
 /** The only response with the secret. The service stores its hash. */
 export const CreatedApiKey = ApiKey.extend({ key: z.string() })
 export type CreatedApiKey = z.infer<typeof CreatedApiKey>

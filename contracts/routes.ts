@@ -37,6 +37,7 @@ export const API_ROUTES = {
   restrictions: '/api/restrictions',
   audit: '/api/audit',
   keys: '/api/keys',
+  me: '/api/me',
 } as const
 
 /** The API's routes for replicas of the egress proxy, on a separate port. */

@@ -9,6 +9,7 @@ import { loginFile, writeLogin } from '../service/logins.ts'
 import { originOf, requireConfidential } from '../service/service-url.ts'
 import { askSecret } from '../terminal/prompt.ts'
 import type { Terminal } from '../terminal/terminal.ts'
+import { visible } from '../terminal/visible.ts'
 import { type CliContext, newCommand, parseOptions } from './command.ts'
 
 export const LoginOptions = z.object({ url: z.string(), json: z.boolean().default(false) })
@@ -35,12 +36,12 @@ export function loginCommand(context: CliContext): Command {
       throw usageError('No API key was given.', 'Type it at the terminal, or give a file with it: < FILE.')
     if (!KEY.test(apiKey)) throw usageError('This is not an API key: a key is one word, as in awk_….')
     // Rejects a key that the service does not accept before it is saved.
-    await createClient({ url, apiKey }).listRuns({ limit: 1 })
+    const { owner, role } = await createClient({ url, apiKey }).readMe()
     const { configDir } = readClientConfig({}, terminal.io)
     await writeLogin(configDir, url, apiKey)
     const file = loginFile(configDir, url)
-    if (json) terminal.json({ url, file })
-    else terminal.print(`${url} accepts the key. It is saved in ${file}.`)
+    if (json) terminal.json({ url, file, owner, role })
+    else terminal.print(`${url} accepts the key: you are ${visible(owner)}, ${role}. It is saved in ${file}.`)
     context.exit(EXIT.ok)
   })
   return command

@@ -17,10 +17,12 @@ const MAX_PAUSES = 30
 export type RemoteEntry = Omit<FileEntry, 'path'> & { readonly path: string; readonly name: string }
 export type RemoteFile = Pick<RemoteEntry, 'path' | 'size' | 'mtimeMs' | 'mode'>
 
+type FileCalls = Pick<Client, 'listFiles' | 'readFile' | 'writeFile'>
+
 /** The files of one run, read as data that its agent may have made up. */
 export type RemoteFiles = ReturnType<typeof createRemoteFiles>
 
-export function createRemoteFiles(client: Client, id: string, signal: AbortSignal) {
+export function createRemoteFiles(client: FileCalls, id: string, signal: AbortSignal) {
   const call = <T>(work: () => Promise<T>) => patiently(work, signal)
   const options = { signal }
 
@@ -54,22 +56,29 @@ export function createRemoteFiles(client: Client, id: string, signal: AbortSigna
     return undefined
   }
 
-  /** The content in parts. Fails if the file changes meanwhile, because the parts would not belong together. */
-  async function* read(file: RemoteFile): AsyncGenerator<Uint8Array> {
-    const { path, size } = file
-    if (size <= PART_BYTES) {
-      yield await call(() => client.readFile(id, { path, length: FILE_LIMITS.maxReadBytes }, options))
-      return
-    }
-    for (let offset = 0; offset < size; offset += PART_BYTES) {
-      const part = { path, offset, length: Math.min(PART_BYTES, size - offset) }
-      const bytes = await call(() => client.readFile(id, part, options))
-      if (bytes.byteLength !== part.length) throw changed(path)
-      yield bytes
-    }
-    const now = await find(path)
-    if (now?.size !== size || now.mtimeMs !== file.mtimeMs) throw changed(path)
+  async function readPart(part: { path: string; offset: number; length: number }): Promise<Uint8Array> {
+    const bytes = await call(() => client.readFile(id, part, options))
+    if (bytes.byteLength !== part.length) throw changed(part.path)
+    return bytes
   }
+
+  /** The content in parts. Fails if the file changes meanwhile, because the parts would not belong together. */
+  async function* readLarge({ path, size, mtimeMs }: RemoteFile): AsyncGenerator<Uint8Array> {
+    for (let offset = 0; offset < size; offset += PART_BYTES)
+      yield await readPart({ path, offset, length: Math.min(PART_BYTES, size - offset) })
+    const now = await find(path)
+    if (now?.size !== size || now.mtimeMs !== mtimeMs) throw changed(path)
+  }
+
+  async function* readSmall({ path }: RemoteFile): AsyncGenerator<Uint8Array> {
+    const length = FILE_LIMITS.maxReadBytes
+    const bytes = await call(() => client.readFile(id, { path, length }, options))
+    // The file has grown since it was listed, and there may be more of it.
+    if (bytes.byteLength >= length) throw changed(path)
+    yield bytes
+  }
+
+  const read = (file: RemoteFile) => (file.size <= PART_BYTES ? readSmall(file) : readLarge(file))
 
   const write = (path: string, content: Uint8Array, mode: string | undefined) =>
     call(() => client.writeFile(id, { path, content, ...(mode !== undefined && { mode }) }, options))

@@ -13,13 +13,14 @@ import { refuseForeignHosts } from './http/host-guard.ts'
 import { refuseLongIds } from './http/id-length.ts'
 import { createOnce } from './http/idempotency.ts'
 import { registerOpenapi, serveOpenapi } from './http/openapi.ts'
-import { limitPerKey, registerRateLimit } from './http/rate-limit.ts'
+import { limitPerOwner, registerRateLimit } from './http/rate-limit.ts'
 import { logRequests } from './http/request-log.ts'
 import { setSecurityHeaders } from './http/security-headers.ts'
 import { closeInOrder } from './http/shutdown.ts'
 import { OpenStreams, type StreamLimits } from './http/sse.ts'
 import type { KeyService } from './people/api-keys.ts'
-import { apiKeyRoutes } from './routes/api-keys.ts'
+import type { SignIn } from './people/sign-in.ts'
+import { apiKeyRoutes, meRoutes } from './routes/api-keys.ts'
 import { auditRoutes, runAuditRoutes } from './routes/audit.ts'
 import { commandRoutes } from './routes/commands.ts'
 import { decisionRoutes } from './routes/decisions.ts'
@@ -45,6 +46,8 @@ export interface AppOptions {
     'readApiKey' | 'noteApiKeyUse' | 'listUnusableApiKeys' | 'readIdempotencyKey' | 'writeIdempotencyKey'
   >
   readonly keys: KeyService
+  /** Absent if API keys are the only credentials. */
+  readonly signIn?: SignIn | undefined
   readonly log: Log
   readonly now: () => Date
   readonly rateLimitPerMinute: number
@@ -122,10 +125,10 @@ const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps>
   guarded,
   options,
 ) => {
-  const { service, once, streams, downloads, started, store, log, now } = options
+  const { service, once, streams, downloads, started, store, log, now, signIn } = options
   guarded.addHook('onRequest', async () => void (await started))
-  guardRoutes(guarded, { store, log, now })
-  limitPerKey(guarded)
+  guardRoutes(guarded, { store, log, now, signIn })
+  limitPerOwner(guarded)
   refuseLongIds(guarded)
   const deps = { service, once, streams, downloads }
   const runs = { ...deps, prefix: API_ROUTES.runs }
@@ -147,5 +150,6 @@ const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps>
   await guarded.register(restrictionRoutes, { ...deps, prefix: API_ROUTES.restrictions })
   await guarded.register(trustedFolderRoutes, { ...deps, prefix: API_ROUTES.trustedFolders })
   await guarded.register(auditRoutes, { ...deps, prefix: API_ROUTES.audit })
+  await guarded.register(meRoutes, { prefix: API_ROUTES.me })
   await guarded.register(apiKeyRoutes, { ...deps, keys: options.keys, prefix: API_ROUTES.keys })
 }

@@ -8,6 +8,7 @@ import { SandboxError } from '../kit/errors.ts'
 import { type EnvSource, parseEnv } from '../kit/parse-env.ts'
 import { configDirOf, defaultStateDir, stateDirOf } from '../state-folder/places.ts'
 import { socketPlaceOf } from '../state-folder/socket-place.ts'
+import type { SignInSettings } from './people/sign-in.ts'
 
 /** The service's configuration in final units. Other code has no defaults. */
 export type ApiConfig = ReturnType<typeof readConfig>
@@ -79,8 +80,21 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     parentPid: env.AGENTWEAVER_PARENT_PID,
     hasUserVault: env.AGENTWEAVER_USER_VAULT ?? false,
     models: readModels(env),
+    signIn: readSignIn(env),
   })
 }
+
+/** Undefined without an issuer: then API keys are the only credentials. */
+const readSignIn = (env: ApiEnv): SignInSettings | undefined =>
+  env.AGENTWEAVER_OIDC_ISSUER && env.AGENTWEAVER_OIDC_AUDIENCE && env.AGENTWEAVER_OIDC_ROLES
+    ? {
+        issuer: env.AGENTWEAVER_OIDC_ISSUER,
+        audience: env.AGENTWEAVER_OIDC_AUDIENCE,
+        ownerClaims: env.AGENTWEAVER_OIDC_OWNER_CLAIMS ?? ['sub'],
+        rolesClaim: env.AGENTWEAVER_OIDC_ROLES_CLAIM ?? 'roles',
+        roles: env.AGENTWEAVER_OIDC_ROLES,
+      }
+    : undefined
 
 const readModels = (env: ApiEnv) => ({
   ...(env.OPENAI_BASE_URL && { openaiBaseUrl: env.OPENAI_BASE_URL }),

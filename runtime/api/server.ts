@@ -10,13 +10,15 @@ import { preparePrivateFolder } from '../state-folder/prepare-folder.ts'
 import { removeServiceFile, writeServiceFile } from '../state-folder/service-file.ts'
 import { lockStateFolderWhenFree } from '../state-folder/state-lock.ts'
 import { openStore } from '../store/open-store.ts'
+import type { Store } from '../store/store.ts'
 import { buildApp } from './app.ts'
 import { composeKeys, composeRunService } from './compose.ts'
 import { type ApiConfig, readConfig } from './config.ts'
 import { serveMetrics } from './http/metrics-listener.ts'
 import { followKeys } from './keys/follow-keys.ts'
 import { createKeyService } from './people/api-keys.ts'
-import { createAuditTrail } from './runs/audit-trail.ts'
+import { createSignIn } from './people/sign-in.ts'
+import { type AuditTrail, createAuditTrail } from './runs/audit-trail.ts'
 import { announcement } from './start/announce.ts'
 import { settleEarlierState } from './start/earlier-state.ts'
 import { ensureFirstApiKey, ensureGivenApiKey } from './start/first-api-key.ts'
@@ -52,6 +54,11 @@ async function takeStateFolder(config: ApiConfig): Promise<() => void> {
   return unlock
 }
 
+const credentialParts = ({ signIn }: ApiConfig, store: Store, audit: AuditTrail) => ({
+  keys: createKeyService({ store, audit, now }),
+  signIn: signIn && createSignIn(signIn, { now }),
+})
+
 async function serve(config: ApiConfig): Promise<void> {
   const secrets = [config.models.openaiApiKey, config.models.copilotToken].filter((key) => key !== undefined)
   const { text: redact } = createRedactor({ secrets, pii: false })
@@ -72,7 +79,7 @@ async function serve(config: ApiConfig): Promise<void> {
   const app = buildApp({
     service,
     store,
-    keys: createKeyService({ store, audit, now }),
+    ...credentialParts(config, store, audit),
     log,
     now,
     started,

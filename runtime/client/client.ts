@@ -20,7 +20,13 @@ import {
   type StartTurnInput,
   Turn,
 } from '../../contracts/api.ts'
-import { ApiKeyPage, type CreateApiKeyInput, CreatedApiKey, RevokedApiKey } from '../../contracts/api-keys.ts'
+import {
+  ApiKeyPage,
+  type CreateApiKeyInput,
+  CreatedApiKey,
+  Me,
+  RevokedApiKey,
+} from '../../contracts/api-keys.ts'
 import { AuditPage, AuditVerification } from '../../contracts/audit.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
@@ -319,6 +325,8 @@ function restrictionCalls({ call }: Parts) {
 function keyCalls({ call }: Parts) {
   const path = API_ROUTES.keys
   return {
+    /** The owner and the role of this client's credential. */
+    readMe: (options?: CallOptions) => call(Me, { method: 'GET', path: API_ROUTES.me, ...options }),
     /** The only response with the secret. */
     createApiKey: (json: CreateApiKeyInput, options?: CallOptions) =>
       call(CreatedApiKey, { method: 'POST', path, json, ...options }),

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { closeSync, constants, lstatSync, openSync, renameSync, unlinkSync } from 'node:fs'
+import { errnoOf, SandboxError } from '../kit/errors.ts'
 import { FileFault, toFileFault } from './file-fault.ts'
 import { atHandle, withHandleAsync, writeFully } from './handles.ts'
 import { nameOf, parentOf, parsePath } from './parse-path.ts'
@@ -37,9 +38,12 @@ export async function receiveFile(tree: Tree, file: ReceivedFile): Promise<numbe
       return bytes
     })
   } catch (error) {
-    throw toFileFault(error, path.text)
+    throw isOfContent(error) ? error : toFileFault(error, path.text)
   }
 }
+
+/** An error of the source of the content, such as a broken connection, is not one of the file. */
+const isOfContent = (error: unknown): boolean => error instanceof SandboxError || errnoOf(error) === undefined
 
 /** A rename would replace a link without following it, but its owner probably wants to keep it. */
 function requireReplaceable(at: string, shown: string): void {

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
+import { generateApiKey } from '../../runtime/api/http/api-key.ts'
 import { bearer, startApp } from './harness.ts'
 
-test('each API key has its own limit of requests per minute', async () => {
+test('each owner has a separate limit of requests per minute', async () => {
   const { app, keys } = startApp({ rateLimitPerMinute: 3 })
   const ask = (key: string) => app.inject({ url: '/api/runs', headers: bearer(key) })
   const statuses = [await ask(keys.ada), await ask(keys.ada), await ask(keys.ada)].map((a) => a.statusCode)
@@ -10,6 +11,18 @@ test('each API key has its own limit of requests per minute', async () => {
   expect([refused.statusCode, refused.json().code]).toEqual([429, 'rate_limited'])
   expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0)
   expect((await ask(keys.bob)).statusCode).toBe(200)
+})
+
+test('more keys do not give an owner more requests', async () => {
+  const { app, keys, store } = startApp({ rateLimitPerMinute: 3 })
+  const others = [1, 2, 3, 4].map(() => store.addKey(generateApiKey(), 'ada'))
+  const ask = async (key: string) => (await app.inject({ url: '/api/runs', headers: bearer(key) })).statusCode
+
+  const statuses = [await ask(keys.ada)]
+  for (const key of others) statuses.push(await ask(key))
+
+  expect(statuses).toEqual([200, 200, 200, 429, 429])
+  expect(await ask(keys.bob)).toBe(200)
 })
 
 test('failed keys are limited per address, and the right key still works', async () => {

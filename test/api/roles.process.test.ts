@@ -35,6 +35,11 @@ const TABLE: Readonly<Record<string, readonly [others: string, own: string]>> = 
   'GET /api/runs/:id/bundle': ['hyfy', 'yyyy'],
   'POST /api/runs/:id/commands': ['hffy', 'yfyy'],
   'DELETE /api/runs/:id/commands/:commandId': ['hffy', 'yfyy'],
+  // Reads of a live sandbox keep it alive.
+  'GET /api/runs/:id/files': ['hffy', 'yfyy'],
+  'GET /api/runs/:id/files/*': ['hffy', 'yfyy'],
+  'PUT /api/runs/:id/files/*': ['hffy', 'yfyy'],
+  'DELETE /api/runs/:id/files/*': ['hffy', 'yfyy'],
   'GET /api/runs/:id/audit': ['hyfy', 'yyyy'],
   'GET /api/audit': ['fyfy', 'fyfy'],
   'GET /api/audit/verification': ['fyfy', 'fyfy'],
@@ -51,7 +56,6 @@ const TABLE: Readonly<Record<string, readonly [others: string, own: string]>> = 
   'DELETE /api/sandboxes/:id': ['hffy', 'yfyy'],
   'POST /api/sandboxes/:id/commands': ['hffy', 'yfyy'],
   'DELETE /api/sandboxes/:id/commands/:commandId': ['hffy', 'yfyy'],
-  // Reads of a live sandbox keep it alive.
   'GET /api/sandboxes/:id/files': ['hffy', 'yfyy'],
   'GET /api/sandboxes/:id/files/*': ['hffy', 'yfyy'],
   'PUT /api/sandboxes/:id/files/*': ['hffy', 'yfyy'],
@@ -62,6 +66,7 @@ const TABLE: Readonly<Record<string, readonly [others: string, own: string]>> = 
   'GET /api/trusted-folders/comparison': ['yyyy', 'yyyy'],
   'PUT /api/trusted-folders': ['yfyy', 'yfyy'],
   'DELETE /api/trusted-folders': ['yfyy', 'yfyy'],
+  'GET /api/me': ['yyyy', 'yyyy'],
   'GET /api/keys': ['yyyy', 'yyyy'],
   'POST /api/keys': ['yfyy', 'yfyy'],
   'DELETE /api/keys/:keyId': ['hfhy', 'yfyy'],

@@ -4,6 +4,7 @@ import { EventSource } from 'eventsource'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { RunEnvelope, type RunEvent } from '../../contracts/events.ts'
+import { generateApiKey } from '../../runtime/api/http/api-key.ts'
 import { encodeEvent, withHeartbeat } from '../../runtime/api/http/sse.ts'
 import { until } from '../helpers/until.ts'
 import { bearer, type Harness, listen, RUN, startApp } from './harness.ts'
@@ -155,7 +156,7 @@ describe('the stream of a run', () => {
     expect(requests).toEqual([undefined, '2'])
   })
 
-  test('is limited per key and in total, and a rejected command does not run', async () => {
+  test('is limited for all keys of an owner and in total, and a rejected command does not run', async () => {
     const harness = startApp({ streams: { perKey: 2, inAll: 3 } })
     const url = await listen(harness)
     const id = await startRun(harness)
@@ -164,7 +165,7 @@ describe('the stream of a run', () => {
     const first = await open(stream, ada)
     await open(stream, ada)
 
-    const third = await open(stream, ada)
+    const third = await open(stream, harness.store.addKey(generateApiKey(), 'ada'))
     const command = await harness.app.inject({
       method: 'POST',
       url: `/api/runs/${id}/commands`,

@@ -1,10 +1,14 @@
+import { once } from 'node:events'
 import { mkdir, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { FileEntry, FileOperation } from '../../contracts/files.ts'
+import { FILE_LIMITS } from '../../contracts/limits.ts'
 import type { FileAnswer } from '../../contracts/toolbox.ts'
+import { SandboxError } from '../../runtime/kit/errors.ts'
 import { listen, startApp } from '../api/harness.ts'
-import { aFolder, runCli } from './run-cli.ts'
+import { until } from '../helpers/until.ts'
+import { aFolder, runCli, startCli } from './run-cli.ts'
 
 const NOTHING = new Uint8Array()
 const entry = (path: string, more: Partial<FileEntry> = {}): FileEntry => ({
@@ -21,28 +25,31 @@ const entries = (...found: FileEntry[]): FileAnswer => ({
   payload: NOTHING,
 })
 
-type Hostile = (operation: FileOperation) => FileAnswer | undefined
+type Hostile = (operation: FileOperation) => FileAnswer | undefined | Promise<FileAnswer>
 
-/** A service whose sandbox answers every file operation as it likes. */
-async function copyFrom(hostile: Hostile, argv: readonly string[] = ['x', '.']) {
+/** A service whose sandbox answers every file operation as it likes, and a folder to copy to. */
+async function aHostileSandbox(hostile: Hostile) {
   const harness = startApp()
   const url = await listen(harness)
   const { app, keys, service } = harness
   const headers = { authorization: `Bearer ${keys.ada}` }
-  const id = (await app.inject({ method: 'POST', url: '/api/sandboxes', headers, body: {} })).json().id
-  service.file = async (_caller, _id, { operation }) =>
-    hostile(operation) ??
-    (operation.op === 'list'
-      ? entries(...(operation.path === '.' ? [folder('x')] : []))
-      : { result: { ok: true }, payload: Buffer.from('evil') })
+  const { id } = (await app.inject({ method: 'POST', url: '/api/sandboxes', headers, body: {} })).json()
+  const ordinary = ({ op, ...operation }: FileOperation): FileAnswer => {
+    if (op !== 'list') return { result: { ok: true }, payload: Buffer.from('evil') }
+    return entries(...('path' in operation && operation.path === '.' ? [folder('x')] : []))
+  }
+  service.file = async (_caller, _id, { operation }) => (await hostile(operation)) ?? ordinary(operation)
   const place = await aFolder('aw-cp-hostile-')
   const cwd = join(place, 'here')
   await mkdir(cwd)
-  const [from = '', to = ''] = argv
-  const env = { AGENTWEAVER_URL: url, AGENTWEAVER_API_KEY: keys.ada }
-  const outcome = await runCli(['cp', `${id}:${from}`, to, '--json'], { env, cwd })
-  const left = (await readdir(place, { recursive: true })).sort()
-  return { ...outcome, cwd, left }
+  const left = async () => (await readdir(place, { recursive: true })).sort()
+  return { id, cwd, left, env: { AGENTWEAVER_URL: url, AGENTWEAVER_API_KEY: keys.ada } }
+}
+
+async function copyFrom(hostile: Hostile) {
+  const { id, cwd, env, left } = await aHostileSandbox(hostile)
+  const outcome = await runCli(['cp', `${id}:x`, '.', '--json'], { env, cwd })
+  return { ...outcome, cwd, left: await left() }
 }
 
 const inX =
@@ -135,6 +142,19 @@ describe('a sandbox that answers as it likes', () => {
     expect(left).toEqual(['here', 'here/x'])
   })
 
+  test('cannot pass off the beginning of a file that has grown as the whole', async () => {
+    const listing = inX(entry('x/grown'))
+    const { status, stderr, left } = await copyFrom((operation) =>
+      operation.op === 'read'
+        ? { result: { ok: true }, payload: new Uint8Array(FILE_LIMITS.maxReadBytes) }
+        : listing(operation),
+    )
+
+    expect(status).toBe(6)
+    expect(stderr).toContain('changed while it was copied')
+    expect(left).toEqual(['here', 'here/x'])
+  })
+
   test('cannot fill the disk with announced gigabytes', async () => {
     const { status, stderr, left } = await copyFrom(inX(entry('x/huge', { size: 2 ** 40 })))
 
@@ -149,5 +169,39 @@ describe('a sandbox that answers as it likes', () => {
     expect(status).toBe(0)
     expect(stdout).not.toContain('\u001b')
     expect(JSON.parse(stdout).skipped).toHaveLength(1)
+  })
+
+  test('is reported as lost if it is lost in the middle, and leaves no part of a file', async () => {
+    const listing = inX(entry('x/big', { size: 20_000_000 }))
+    const { status, stderr, left } = await copyFrom((operation) => {
+      if (operation.op !== 'read') return listing(operation)
+      if (operation.offset) throw new SandboxError('sandbox_lost', 'the sandbox is gone')
+      return { result: { ok: true }, payload: new Uint8Array(operation.length ?? 0) }
+    })
+
+    expect(status).toBe(1)
+    expect(stderr).toContain('(sandbox_lost)')
+    expect(left).toEqual(['here', 'here/x'])
+  })
+
+  test('leaves no part of a file when the copy is interrupted', async () => {
+    const listing = inX(entry('x/big', { size: 20_000_000 }))
+    const { id, cwd, env, left } = await aHostileSandbox((operation) => {
+      if (operation.op !== 'read') return listing(operation)
+      const { offset = 0, length = 0 } = operation
+      return offset === 0
+        ? { result: { ok: true }, payload: new Uint8Array(length) }
+        : new Promise<never>(() => undefined)
+    })
+    const child = startCli(['cp', `${id}:x`, '.'], { env, cwd })
+    const ended = once(child, 'exit')
+
+    await until('a part was written', async () =>
+      (await left()).some((name) => name.includes('.agentweaver-')),
+    )
+    child.kill('SIGINT')
+
+    expect((await ended)[0]).toBe(130)
+    expect(await left()).toEqual(['here', 'here/x'])
   })
 })

@@ -26,6 +26,9 @@ export function hasHeard({ heard }: Pick<Eavesdropper, 'heard'>, key: string): b
   return /authorization/i.test(text) || forms.some((form) => text.includes(form))
 }
 
+/** An empty list, and the caller. */
+const ANSWER = JSON.stringify({ items: [], owner: 'ada', role: 'user' })
+
 /** Listens on a port or a Unix socket, and replies like a healthy service. */
 export async function eavesdrop(
   place: { readonly path?: string; readonly port?: number } = {},
@@ -37,9 +40,8 @@ export async function eavesdrop(
     socket.on('error', () => undefined)
     socket.setEncoding('latin1').on('data', (chunk: string) => {
       heard += chunk
-      socket.end(
-        'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 12\r\n\r\n{"items":[]}',
-      )
+      const head = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${ANSWER.length}`
+      socket.end(`${head}\r\n\r\n${ANSWER}`)
     })
   })
   if (place.path === undefined) server.listen(place.port ?? 0, '127.0.0.1')

@@ -50,6 +50,15 @@ describe('"agentweaver key"', () => {
     expect(refused.stderr).toContain('was revoked at')
   })
 
+  test('creates a key whose owner and role "whoami" shows', async () => {
+    const { key, id, expiresAt } = await create('me', '--owner', 'ada', '--role', 'approver', '--days', '2')
+    const { stdout } = await runCli(['whoami', '--json'], as(key))
+    const text = await runCli(['whoami'], as(key))
+
+    expect(JSON.parse(stdout)).toEqual({ owner: 'ada', role: 'approver', keyId: id, expiresAt })
+    expect(text.stdout).toMatch(/owner +ada\nrole +approver\n/)
+  })
+
   test('warns of keys that a revoked key has created', async () => {
     const leaked = await create('leaked', '--role', 'operator')
     const planted = await runCli(['key', 'create', 'planted', '--json'], as(leaked.key))

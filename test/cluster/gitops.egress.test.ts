@@ -311,7 +311,7 @@ describe.skipIf(noNodes !== undefined)(
       print(`restrict: refused ${Math.round(performance.now() - (restrictedAt ?? 0))} ms after the request`)
       await restrict('normal')
 
-      expect(output).toMatch(/^(open\n)+closed\n[^]*refused 403 .*a person has turned off the network/)
+      expect(output).toMatch(/^(open\n)+closed\n[\s\S]*refused 403 .*a person has turned off the network/)
       expect(await outputOf(connectTo(`${GIT_PLACE.host}:443`))).toMatch(/^200/)
     })
 

@@ -102,6 +102,27 @@ describe.each(ENGINES)('the migration of a store on %s', (_name, open) => {
   })
 })
 
+describe.each(ENGINES)('the migration of API keys on %s', (_name, open) => {
+  it('keeps their roles, and gives them no expiry', async () => {
+    const engine = await open()
+    onTestFinished(() => engine.close())
+    await migrate(
+      engine,
+      MIGRATIONS.filter(({ version }) => version < 19),
+    )
+    await sql`insert into api_keys (id, hash, owner, role, created_at)
+      values ('key_1', 'h', 'local', 'operator', '2026-01-01T00:00:00.000Z')`.execute(engine.writer)
+
+    await migrate(engine)
+
+    const store = createSqlStore(engine, new EventListeners(silentLog), { log: silentLog })
+    expect(await store.readApiKey('h')).toEqual({
+      ...{ id: 'key_1', hash: 'h', owner: 'local', role: 'operator', createdAt: '2026-01-01T00:00:00.000Z' },
+    })
+    expect(await store.listUnusableApiKeys(['key_1'], '2099-01-01T00:00:00.000Z')).toEqual([])
+  })
+})
+
 describe.skipIf(!('url' in postgres))('PostgreSQL', () => {
   it('lets a migration take as long as it needs', async () => {
     const url = 'url' in postgres ? await createDatabase(postgres.url) : ''

@@ -101,9 +101,10 @@ export function testService(engine: StoreUnderTest): void {
         expect(first.items.map(({ id }) => id)).toEqual(['p3', 'p2'])
         expect(second).toEqual({ items: [expect.objectContaining({ id: 'p1' })] })
         expect((await store().listApiKeys({ limit: 200 })).items.length).toBeGreaterThan(3)
-        await expect(store().listApiKeys({ limit: 2, after: 'absent' })).rejects.toMatchObject({
-          code: 'invalid_request',
-        })
+        for (const query of [{ after: 'absent' }, { owner: 'another', after: 'p3' }])
+          await expect(store().listApiKeys({ limit: 2, ...query })).rejects.toMatchObject({
+            code: 'invalid_request',
+          })
       })
 
       it('notes the last use, and never an earlier one', async () => {

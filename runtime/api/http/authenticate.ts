@@ -4,8 +4,9 @@ import type { Log } from '../../kit/log.ts'
 import type { Store } from '../../store/store.ts'
 import { keyProblem } from '../people/key-state.ts'
 import { refuseChanges } from '../people/rights.ts'
+import type { SignIn } from '../people/sign-in.ts'
 import type { Caller } from '../runs/service.ts'
-import { findApiKey } from './api-key.ts'
+import { findApiKey, isApiKey } from './api-key.ts'
 import type { Credential } from './credential.ts'
 import { createKeyUses } from './key-uses.ts'
 import { InvalidRequest } from './problem.ts'
@@ -23,6 +24,8 @@ type Deps = {
   readonly store: Pick<Store, 'readApiKey' | 'noteApiKeyUse'>
   readonly log: Log
   readonly now: () => Date
+  /** Absent if API keys are the only credentials. */
+  readonly signIn?: SignIn | undefined
 }
 
 /** Requires a valid credential on every route of this scope, before any other processing. */
@@ -52,27 +55,35 @@ function readToken(request: FastifyRequest, reply: FastifyReply): string {
   const header = request.headers.authorization
   if (header === undefined || !/^bearer(?: |$)/i.test(header)) {
     reply.header('www-authenticate', CHALLENGE)
-    throw new SandboxError('unauthenticated', 'Send `Authorization: Bearer <API key>`.')
+    throw new SandboxError('unauthenticated', 'Send `Authorization: Bearer <API key or access token>`.')
   }
   const token = /^bearer +([A-Za-z0-9._~+/-]+=*) *$/i.exec(header)?.[1]
   if (token !== undefined) return token
   reply.header('www-authenticate', `${CHALLENGE}, error="invalid_request"`)
   throw new InvalidRequest('The authorization header is malformed.', [
-    { field: 'authorization', message: 'must be `Bearer`, one space and one API key' },
+    { field: 'authorization', message: 'must be `Bearer`, one space and one API key or access token' },
   ])
 }
 
-/** Reads the key from the store each time, so that a revocation in another process counts for the next request. */
-function createCheck({ store, log, now }: Deps): (token: string) => Promise<Credential> {
+/** Reads a key from the store each time, so that a revocation in another process counts for the next request. */
+function createCheck({ store, log, now, signIn }: Deps): (token: string) => Promise<Credential> {
   const noteUse = createKeyUses({ store, log, now })
   return async (token) => {
+    if (signIn && !isApiKey(token)) {
+      const { owner, role, expiresAt } = await signIn.verify(token)
+      return { caller: { owner, role }, expiresAt }
+    }
     const key = await findApiKey(store, token)
     if (!key) throw new SandboxError('unauthenticated', 'The API key is not valid.')
     const problem = keyProblem(key, now())
     if (problem !== undefined) throw new SandboxError('unauthenticated', problem)
     noteUse(key)
-    const { id, owner, role } = key
-    return { caller: { owner, role }, keyId: id, apiKeyId: id }
+    const { id, owner, role, expiresAt } = key
+    return {
+      caller: { owner, role },
+      apiKeyId: id,
+      ...(expiresAt !== undefined && { expiresAt: Date.parse(expiresAt) }),
+    }
   }
 }
 

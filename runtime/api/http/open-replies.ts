@@ -7,7 +7,7 @@ export type ReplyLimits = {
   readonly requesterOf: (request: FastifyRequest) => string
   readonly perRequester: number
   readonly inAll: number
-  /** For the messages: "This API key has 100 open event streams", and what to do. */
+  /** For the messages: "You have 100 open event streams", and what to do. */
   readonly requester: string
   readonly what: string
   readonly remedy: string

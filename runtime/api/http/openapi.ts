@@ -42,7 +42,13 @@ export function registerOpenapi(app: FastifyInstance): void {
       servers: [{ url: '/', description: 'The service that serves this document' }],
       tags: TAGS,
       components: {
-        securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', description: 'An API key' } },
+        securitySchemes: {
+          apiKey: {
+            type: 'http',
+            scheme: 'bearer',
+            description: 'An API key, or an access token of the issuer that the operator configured',
+          },
+        },
       },
     },
     transform: nameWildcard(createJsonSchemaTransform({ schemaRegistry, zodToJsonConfig })),

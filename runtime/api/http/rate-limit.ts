@@ -17,10 +17,12 @@ export function registerRateLimit(app: FastifyInstance, maxPerMinute: number): v
   })
 }
 
-/** Counts requests per API key. Runs after the guard. */
-export function limitPerKey(scope: FastifyInstance): void {
+/** Counts requests per owner, because an owner can create more keys. Runs after the guard. */
+export function limitPerOwner(scope: FastifyInstance): void {
   scope.addHook(
     'onRequest',
-    scope.rateLimit({ keyGenerator: ({ credential, ip }) => (credential ? `key ${credential.keyId}` : ip) }),
+    scope.rateLimit({
+      keyGenerator: ({ credential, ip }) => (credential ? `owner ${credential.caller.owner}` : ip),
+    }),
   )
 }

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { RunEnvelope } from '../../../contracts/events.ts'
 import { HEARTBEAT_MS } from '../../../contracts/limits.ts'
+import { callerOf } from './authenticate.ts'
 import { OpenReplies } from './open-replies.ts'
 import { Turns } from './turns.ts'
 
@@ -9,7 +10,7 @@ import { Turns } from './turns.ts'
 const RETRY_MS = 1000
 
 export type StreamLimits = {
-  /** Maximum number of open event streams, per API key and in total. */
+  /** Maximum number of open event streams, per owner and in total. */
   readonly perKey: number
   readonly inAll: number
 }
@@ -23,8 +24,8 @@ export class OpenStreams {
     this.replies = new OpenReplies({
       perRequester: perKey,
       inAll,
-      requesterOf: ({ credential }) => credential?.keyId ?? '',
-      requester: 'This API key has',
+      requesterOf: (request) => callerOf(request).owner,
+      requester: 'You have',
       what: 'event streams',
       remedy: 'Close some, or read pages of events.',
     })

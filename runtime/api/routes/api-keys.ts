@@ -1,7 +1,14 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import * as z from 'zod'
 import { PageQuery } from '../../../contracts/api.ts'
-import { ApiKeyPage, CreateApiKey, CreatedApiKey, KeyId, RevokedApiKey } from '../../../contracts/api-keys.ts'
+import {
+  ApiKeyPage,
+  CreateApiKey,
+  CreatedApiKey,
+  KeyId,
+  Me,
+  RevokedApiKey,
+} from '../../../contracts/api-keys.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
 import { credentialOf } from '../http/authenticate.ts'
@@ -13,6 +20,22 @@ import type { RouteDeps } from './deps.ts'
 
 const schema = { ...GUARDED, tags: ['keys'] }
 const KeyParams = z.object({ keyId: KeyId })
+
+/** Who the caller is. */
+export const meRoutes: FastifyPluginAsyncZod = async (app) => {
+  const meSchema = {
+    ...schema,
+    operationId: 'readMe',
+    summary: 'Show the owner and the role of the credential of this request, and when it expires',
+    response: { 200: Me, ...problems() },
+  }
+  app.get('', { schema: meSchema }, async (request) => {
+    const { caller, apiKeyId, expiresAt } = credentialOf(request)
+    const { owner, role } = caller
+    const until = expiresAt === undefined ? undefined : new Date(expiresAt).toISOString()
+    return { owner, role, ...present({ keyId: apiKeyId, expiresAt: until }) }
+  })
+}
 
 const withKey = (caller: Caller, { apiKeyId }: Credential): KeyCaller => ({
   ...caller,

@@ -106,7 +106,7 @@ async function listApiKeys(
   scope: Scope,
   { owner, after, limit }: ApiKeyQuery,
 ): Promise<{ items: ApiKeyRow[]; next?: string }> {
-  const position = after === undefined ? undefined : await positionOf(scope, after)
+  const position = after === undefined ? undefined : await positionOf(scope, { id: after, owner })
   let query = scope.db
     .selectFrom('api_keys')
     .selectAll()
@@ -125,12 +125,16 @@ async function listApiKeys(
   return rows.length > limit && last ? { items, next: last.id } : { items }
 }
 
-async function positionOf({ db }: Scope, id: string): Promise<Pick<Row, 'created_at' | 'id'>> {
-  const row = await db
-    .selectFrom('api_keys')
-    .select(['created_at', 'id'])
-    .where('id', '=', toText(id))
-    .executeTakeFirst()
+/** A key of another owner is no position, so that a cursor does not show whether the key exists. */
+async function positionOf(
+  { db }: Scope,
+  { id, owner }: { readonly id: string; readonly owner: string | undefined },
+): Promise<Pick<Row, 'created_at' | 'id'>> {
+  const query = db.selectFrom('api_keys').select(['created_at', 'id']).where('id', '=', toText(id))
+  const row = await (owner === undefined
+    ? query
+    : query.where('owner', '=', toText(owner))
+  ).executeTakeFirst()
   if (row) return row
   throw new SandboxError('invalid_request', 'The cursor `after` names no key: start from the first page.')
 }

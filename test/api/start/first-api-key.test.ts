@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { findApiKey, generateApiKey } from '../../../runtime/api/http/api-key.ts'
-import { ensureFirstApiKey } from '../../../runtime/api/start/first-api-key.ts'
+import { ensureFirstApiKey, ensureGivenApiKey } from '../../../runtime/api/start/first-api-key.ts'
 import { preparePrivateFolder } from '../../../runtime/state-folder/prepare-folder.ts'
 import { MemoryStore } from '../memory-store.ts'
 
@@ -57,6 +57,21 @@ test('a store that has keys takes no key from a file', async () => {
   await writeFile(join(stateDir, 'api-key'), `${generateApiKey()}\n`)
   expect(await ensure(store)).toBeUndefined()
   expect(store.keys.size).toBe(1)
+})
+
+test('a revoked first key does not come back at a later start', async () => {
+  const store = new MemoryStore()
+  const file = (await ensure(store)) ?? ''
+  const key = (await readFile(file, 'utf8')).trim()
+  const { id = '' } = (await findApiKey(store, key)) ?? {}
+  expect(await ensure(store)).toBe(file)
+  await store.revokeApiKey(id, { at: now().toISOString(), by: 'ada' })
+
+  expect(await ensure(store)).toBeUndefined()
+  await ensureGivenApiKey(store, { apiKey: key, now })
+
+  expect(store.keys.size).toBe(1)
+  expect(await findApiKey(store, key)).toMatchObject({ revokedBy: 'ada' })
 })
 
 test('a file without a valid key is rejected with a remedy', async () => {
