@@ -59,11 +59,25 @@ async function rulesFor(git: IsolatedGit, place: GitPlace): Promise<Rules | unde
   if (found.kind === 'refused' && wantsHistory) throw noHistory(found.reason)
   const isOwn = found.kind === 'repository'
   const at = isOwn ? { root: folder, repository: found } : isNested ? undefined : await enclosing(folder)
+  if (isOwn) await refuseLinkedObjects(found, wantsHistory)
   const config = at && (await readConfig(git, at.repository, wantsHistory && isOwn))
   return at && config !== undefined ? { ...at, config } : undefined
 }
 
 const EMPTY_CONFIG = '[core]\n\trepositoryformatversion = 0\n\tbare = false\n'
+
+/** With a link, a folder from elsewhere could bring the objects of another repository of this machine into the upload. */
+async function refuseLinkedObjects({ commonDir }: Repository, wantsHistory: boolean): Promise<void> {
+  if (!wantsHistory) return
+  const objects = join(commonDir, 'objects')
+  const links = [...(await linksIn(objects)), ...(await linksIn(join(objects, 'pack')))]
+  if (links[0] !== undefined) throw noHistory(`${links[0]} is a symbolic link`)
+}
+
+async function linksIn(folder: string): Promise<string[]> {
+  const entries = (await readdir(folder, { withFileTypes: true }).catch(absent)) ?? []
+  return entries.filter((entry) => entry.isSymbolicLink()).map(({ name }) => join(folder, name))
+}
 
 async function enclosing(folder: string): Promise<{ root: string; repository: Repository } | undefined> {
   const found = await findEnclosingGit(folder)

@@ -155,6 +155,26 @@ describe('a folder is uploaded to a service at a URL', () => {
     expect(stderr).toMatch(/passwd: the link leads out of the workspace/)
   })
 
+  test.each([
+    [
+      'the folder of packs',
+      'rm -r .git/objects/pack; ln -s ../../../private/.git/objects/pack .git/objects/pack',
+    ],
+    ['a pack', 'ln -s "$PWD"/../private/.git/objects/pack/* .git/objects/pack/'],
+  ])('objects of another repository behind a link are not uploaded: %s', async (_name, script) => {
+    const place = aRepository()
+    place.shell(
+      'mkdir ../private; cd ../private; git init -q; echo pr1vate >p.txt; git add .; git commit -qm x; git repack -adq',
+    )
+    place.shell(`${script}; git -C ../private rev-parse HEAD >.git/refs/heads/stolen`)
+
+    const { status, stderr } = await uploadAndRun(place, 'true')
+
+    // Git itself reads the other repository through the link.
+    expect(place.shell('git show stolen:p.txt')).toBe('pr1vate\n')
+    expect([status, stderr]).toEqual([2, expect.stringContaining('is a symbolic link')])
+  })
+
   test('a git directory of another folder is not uploaded', async () => {
     const place = aRepository()
     place.shell('mkdir ../fake; echo "gitdir: $PWD/.git" >../fake/.git; echo x >../fake/x.txt')
