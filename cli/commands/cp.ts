@@ -91,7 +91,7 @@ async function requireSandbox(client: Client, id: string): Promise<void> {
   if (!FINAL_STATES.some((state) => state === run.state)) return
   throw new CliError(`Run ${id} has ended, and its sandbox is gone.`, {
     status: EXIT.refused,
-    hint: `What it changed: agentweaver diff ${id}. Its commits: agentweaver fetch ${id}.`,
+    hint: `What it changed: agentweaver diff ${id}. All its files: agentweaver pull ${id}.`,
   })
 }
 

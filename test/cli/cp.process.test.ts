@@ -204,6 +204,6 @@ describe('agentweaver cp', () => {
     expect([out.status, sent.status]).toEqual([0, 0])
     expect(await readFile(join(cwd, 'made'), 'utf8')).toBe('by the agent')
     expect(late.status).toBe(6)
-    expect(late.stderr).toContain(`agentweaver fetch ${run}`)
+    expect(late.stderr).toContain(`agentweaver pull ${run}`)
   })
 })
