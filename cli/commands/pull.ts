@@ -51,7 +51,7 @@ export function pullCommand(context: CliContext): Command {
       terminal.note(
         `${count(pulled.entries, 'file and folder', 'files and folders')}, ${sizeWords(pulled.bytes)}.`,
       )
-      tellNames(terminal, 'Left out, because git would obey it:', pulled.leftOut)
+      tellNames(terminal, 'Left out, because git would obey it:', topmost(pulled.leftOut))
       tellNames(terminal, 'Renamed, because git would take its folder for a repository:', pulled.held)
       const diff = await client.readDiff(id).catch(noDiff)
       if (diff) terminal.note(handOffLines(diff, terminal.notePaint))
@@ -73,6 +73,14 @@ function tellNames(terminal: Terminal, title: string, names: readonly string[]):
     ...names.slice(0, MAX_SHOWN).map((name) => `  ${visible(name)}`),
     ...(left > 0 ? [`  … ${left} more`] : []),
   ])
+}
+
+/** Without what is below another one of the paths. */
+function topmost(paths: readonly string[]): string[] {
+  const all = new Set(paths)
+  const isBelow = (path: string) =>
+    [...path.matchAll(/\//g)].some(({ index }) => all.has(path.slice(0, index)))
+  return paths.filter((path) => !isBelow(path))
 }
 
 /** A run that still works, or on an empty workspace, has none. */

@@ -104,6 +104,16 @@ describe('pull', () => {
     },
   )
 
+  test('names a folder that is left out once', async () => {
+    const { stderr } = await pull([
+      A_FILE,
+      { name: '.git/', type: 'directory' },
+      { name: '.git/config', content: '[core]\n' },
+    ])
+
+    expect(stderr).toMatch(/Left out, because git would obey it:\n {2}\.git\n(?! )/)
+  })
+
   test('a bare repository in the result runs nothing at the next git command', async () => {
     const place = aPlace()
     const marker = join(place.folder, 'ran')
