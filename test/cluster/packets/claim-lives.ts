@@ -116,6 +116,8 @@ async function liveInMode(stage: Stage, mode: Mode): Promise<Record<Runtime, Lif
     return { gvisor, runc }
   } finally {
     await Promise.all(inForce.map((policy) => stage.client.delete(pathOf(policy))))
+    // The agent takes a policy that is deleted and created again at once for the old one.
+    await stage.agent.waitUntilRealised({ namespaces: NAMESPACES, absent: inForce })
   }
 }
 
