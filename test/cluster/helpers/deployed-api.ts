@@ -8,6 +8,7 @@ import { CONTROL_PLANE, PUBLIC_NAME, SANDBOXES } from '../../../devcluster/servi
 import { apiPods, readyApiPods, waitForApi, waitForPools } from '../../../devcluster/service/readiness.ts'
 import { type Client, createClient } from '../../../runtime/client/client.ts'
 import { fetchThrough } from '../../helpers/fetch-through.ts'
+import { processesOf } from './canary-search.ts'
 import { type GitopsRig, startGitopsRig } from './gitops-rig.ts'
 
 export const API_ACCOUNT = `system:serviceaccount:${CONTROL_PLANE}:agentweaver-api`
@@ -29,8 +30,11 @@ export interface DeployedApi {
   replicas(): Promise<Replica[]>
   pods(): Promise<KubeObject[]>
   waitForPools(): Promise<void>
-  /** Ends a process as the kernel does when it is out of memory: nothing of it runs any more. */
-  kill(pod: Pick<Replica, 'name'>): Promise<void>
+  /**
+   * Ends a process as the kernel does when it is out of memory: nothing of it runs any more. A pod that is only deleted works
+   * for another second, but without its rights in the cluster.
+   */
+  kill(pod: Pick<Replica, 'name' | 'uid'>): Promise<void>
   /** Sends an HTTP request from a Gateway or monitoring pod, and returns the response's status and text. */
   ask(from: 'gateway' | 'monitoring', url: string): Promise<{ status: number; text: string }>
   /** The cluster's report on the deployment, for the diagnosis of a failed test. */
@@ -119,7 +123,10 @@ async function reach(
       )
     },
     waitForPools: () => waitForPools(rig.client),
-    async kill({ name }) {
+    async kill({ name, uid }) {
+      const processes = processesOf(uid)
+      if (processes.length === 0) throw new Error(`${name} has no process`)
+      for (const { pid } of processes) process.kill(pid, 'SIGKILL')
       await rig.client.delete({ ...PODS, namespace: CONTROL_PLANE, name }, { gracePeriodSeconds: 0 })
     },
     async ask(from, url) {
