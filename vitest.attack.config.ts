@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config'
 
-/** Long runs, such as those of other people's tools against the service: `npm run test:attack`. Not part of `npm test`. */
+/** Long runs, such as other people's tools against the service: `npm run test:attack`. Not part of `npm test`. */
 export default defineConfig({
   test: {
     include: ['test/attack/**/*.test.ts'],

@@ -98,7 +98,7 @@ function settle(command: Command, context: CliContext): void {
     .exitOverride()
     .showHelpAfterError(`Try "${pathOf(command)} --help".`)
     .configureHelp({
-      // Almost every command has options. Without this column, the descriptions fit beside the names at 80 columns.
+      // Almost every command has options. Without this column, the descriptions fit next to the names at 80 columns.
       subcommandTerm: (child) => plainHelp.subcommandTerm(child).replace(' [options]', ''),
       minWidthToWrap: MIN_DESCRIPTION,
     })

@@ -7,7 +7,7 @@ import type { CliContext } from './command.ts'
 
 export type EgressText = { readonly name: string; readonly text: string }
 
-/** The egress file that a person names, else that of this shell's service, else the built-in list. */
+/** The egress file that a person names, otherwise the file of this shell's service, otherwise the built-in list. */
 export async function readEgressFile(
   { terminal }: CliContext,
   { given, option }: { readonly given: string | undefined; readonly option: string },

@@ -75,7 +75,7 @@ function tellNames(terminal: Terminal, title: string, names: readonly string[]):
   ])
 }
 
-/** Without what is below another one of the paths. */
+/** Leaves out each path that lies below another one. */
 function topmost(paths: readonly string[]): string[] {
   const all = new Set(paths)
   const isBelow = (path: string) =>

@@ -8,7 +8,7 @@ export interface Skipped {
   readonly reason: string
 }
 
-/** What a copy did. */
+/** The result of a copy. */
 export interface Copied {
   readonly from: string
   readonly to: string

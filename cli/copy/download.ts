@@ -73,7 +73,7 @@ async function kindAt(workspace: WorkspaceEngine, path: string) {
   throw usageError(result.message)
 }
 
-/** Git obeys what is in a git directory, so an agent that could place one would run programs on this machine. */
+/** Git obeys the files of a git directory, so an agent that could place one would run programs on this machine. */
 function reasonToSkip(_entry: RemoteEntry, at: string): string | undefined {
   const name = nameOf({ path: at })
   if (isGitName(name)) return "git's own files are not copied; agentweaver fetch brings the commits"

@@ -38,7 +38,7 @@ export function createRemoteFiles(client: FileCalls, id: string, signal: AbortSi
     } while (after !== undefined)
   }
 
-  /** The entry at a path, without following a link. Undefined if there is none. */
+  /** The entry at a path, without following a link. Undefined if it does not exist. */
   async function find(path: string): Promise<RemoteEntry | undefined> {
     try {
       return await findIn(splitPath(path))
@@ -62,7 +62,7 @@ export function createRemoteFiles(client: FileCalls, id: string, signal: AbortSi
     return bytes
   }
 
-  /** The content in parts. Fails if the file changes meanwhile, because the parts would not belong together. */
+  /** The content in parts. Fails if the file changes between two parts, because the parts would not belong together. */
   async function* readLarge({ path, size, mtimeMs }: RemoteFile): AsyncGenerator<Uint8Array> {
     for (let offset = 0; offset < size; offset += PART_BYTES)
       yield await readPart({ path, offset, length: Math.min(PART_BYTES, size - offset) })

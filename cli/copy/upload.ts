@@ -16,7 +16,7 @@ export type LocalSource = {
 }
 type Destination = { readonly remote: RemoteFiles; readonly path: string; readonly isFolder: boolean }
 
-/** Copies a file or folder of this machine into a sandbox. Links are not followed, so that only what was named leaves. */
+/** Copies a file or folder of this machine into a sandbox. Links are not followed, so that only the named files leave. */
 export async function upload(
   { workspace, path }: LocalSource,
   destination: Destination,

@@ -4,7 +4,7 @@ import { parsePath } from '../../runtime/workspace/parse-path.ts'
 import type { Skipped } from './copied.ts'
 import { requireFits } from './limits.ts'
 
-/** What a copy will do. Made before the first file is copied, so that a copy that cannot succeed changes nothing. */
+/** The plan of a copy, made before the first file is copied, so that a copy that cannot succeed changes nothing. */
 export interface Plan<E> {
   readonly files: { readonly entry: E; readonly at: string }[]
   /** Folders of the target, each behind its parent. */

@@ -18,7 +18,7 @@ const SETTINGS = [
 /**
  * Runs git without the configuration of the machine and of the user. Passes only PATH from the caller's environment,
  * because git variables such as GIT_DIR would redirect git. Git starts in `scratch`, so that a relative entry of PATH
- * never finds a program in a folder of somebody else.
+ * never finds a program in a folder of another person.
  */
 export function openIsolatedGit(io: CliIo, scratch: string): IsolatedGit {
   const env = {

@@ -9,7 +9,7 @@ import { READ_FLAGS } from '../../runtime/workspace/operations/read.ts'
 import type { WorkspacePath } from '../../runtime/workspace/parse-path.ts'
 import { inParent, openForListing, type Tree } from '../../runtime/workspace/tree.ts'
 
-/** What is at a path of the user's folder. `other`: a folder, a link, something behind a link, or a file that cannot be replaced. */
+/** The entry at a path of the user's folder. `other`: a folder, a link, something behind a link, or a file that cannot be replaced. */
 export type LocalFile =
   | { readonly kind: 'absent' }
   | { readonly kind: 'other' }

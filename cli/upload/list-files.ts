@@ -28,7 +28,7 @@ export interface Listing {
 export const IGNORE_FILE = '.agentweaverignore'
 const MAX_NESTED = 100
 
-/** Lists the files of a folder: those that git tracks and those that it does not ignore, without those of `.agentweaverignore`. */
+/** Lists the files of a folder that git tracks or does not ignore. Leaves out the files that `.agentweaverignore` names. */
 export async function listFiles(run: IsolatedGit, listing: Listing): Promise<ListedFiles> {
   const ignores = await ignoresOfUser(run, listing.home)
   const found = new Found()

@@ -10,7 +10,7 @@ import { EXIT } from '../exit-status.ts'
 import type { IsolatedGit } from '../program-call/isolated-git.ts'
 
 /**
- * A git directory that the CLI makes from the folder's own one, with a configuration of its own. Git reads it instead of the
+ * A git directory that the CLI makes from the folder's own one, with a new configuration. Git reads it instead of the
  * folder's, so that nothing which the folder configures runs: no hooks, no filters, no fsmonitor, no includes.
  */
 export interface UploadGit {
@@ -52,7 +52,7 @@ export async function makeUploadGit(git: IsolatedGit, place: GitPlace): Promise<
 
 type Rules = { readonly root: string; readonly repository: Repository; readonly config: string }
 
-/** The folder's own repository, or the one around it. Undefined if there is none that can be read. */
+/** The folder's own repository, or the one around it. Undefined if no repository can be read. */
 async function rulesFor(git: IsolatedGit, place: GitPlace): Promise<Rules | undefined> {
   const { folder, wantsHistory, isNested = false } = place
   const found = await findGit(folder)

@@ -10,7 +10,7 @@ import { sizeWords } from './size-words.ts'
 
 const MAX_SHOWN = 10
 
-/** Size of an upload, and what it does not contain. */
+/** The size of an upload, and the files that it leaves out. */
 export function planLines(plan: UploadPlan, paint: Paint): string[] {
   const { files, bytes, historyBytes, secrets, trackedSecrets, nested, omitted } = plan
   const history =

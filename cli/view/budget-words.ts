@@ -21,7 +21,7 @@ export function budgetWords(kind: BudgetKind, { used, limit }: Use): string {
   return `${count(used)} of ${count(limit)} ${nameOf(kind, limit)} (${Math.floor((used / limit) * 100)} %)`
 }
 
-/** What a run has used, as one text. A kind without a limit is left out until the run has used it. */
+/** The used budgets of a run, as one text. A kind without a limit is left out until the run has used it. */
 export const budgetUsesWords = (budgets: BudgetUses | undefined): string | undefined =>
   budgets &&
   BUDGET_KINDS.filter((kind) => budgets[kind].limit !== undefined || budgets[kind].used > 0)

@@ -131,7 +131,7 @@ function preparedWords(
   return `a copy of ${visible(path)}${own}  ${paint.dim(`${(files ?? 0).toLocaleString('en')} files${missing}`)}`
 }
 
-/** Describes the clone of a repository, and what it does not contain. */
+/** Describes the clone of a repository, and the parts that it lacks. */
 function clonedWords(
   { url, branch, ref, commit, files, submodules }: DataOf<'workspace.cloned'>,
   { paint }: Look,

@@ -1,48 +1,11 @@
 import { readFileSync, writeFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { PlanStep } from '../../contracts/agents.ts'
+import { expect, test } from 'vitest'
 import type { RunDiff } from '../../contracts/results.ts'
 import { aRepository, type Place } from '../git/repository.ts'
-import { type OwnService, startOwnService } from './own-service.ts'
-import { runCli, untilQuiet } from './run-cli.ts'
+import { useServiceAtUrl } from './upload-rig.ts'
 
-let state: string
-let service: OwnService
-let env: Record<string, string>
-
-beforeAll(async () => {
-  state = await mkdtemp(join(tmpdir(), 'aw-upload-results-'))
-  service = await startOwnService(state)
-  env = { AGENTWEAVER_URL: service.url, AGENTWEAVER_API_KEY: service.apiKey }
-})
-
-afterAll(async () => {
-  await service.stop()
-  await untilQuiet(state)
-  await rm(state, { recursive: true })
-})
-
-const step = (tool: string, args: Record<string, unknown>): PlanStep => ({
-  kind: 'tool',
-  tool,
-  arguments: args,
-})
-
-/** Uploads the project and runs a command there. */
-async function uploadAndRun(place: Place, command: string) {
-  const plan = join(place.folder, 'plan.json')
-  const steps = [step('run_command', { command }), step('report_outcome', { outcome: 'succeeded' })]
-  writeFileSync(plan, JSON.stringify({ turns: [steps] }))
-  const run = await runCli(['run', 'work', '-w', '.', '--plan', plan, '--yes'], {
-    env: { ...env, HOME: place.home },
-    cwd: place.project,
-  })
-  const id = /run_[0-9a-f]{32}/.exec(run.stderr)?.[0] ?? ''
-  return { ...run, id, call: (...argv: string[]) => runCli(argv, { env, cwd: place.folder }) }
-}
+const { uploadAndRun } = useServiceAtUrl()
 
 const WORK = `
   echo two >>a.txt; printf '\\000\\001' >binary; printf 'no newline' >"odd name"; git mv b.txt moved.txt; chmod +x c.txt

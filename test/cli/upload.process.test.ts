@@ -1,50 +1,19 @@
 import { once } from 'node:events'
 import { existsSync, mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { PlanStep } from '../../contracts/agents.ts'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Run } from '../../contracts/api.ts'
 import { createClient } from '../../runtime/client/client.ts'
-import { aPlace, aRepository, type Place } from '../git/repository.ts'
+import { aPlace, aRepository } from '../git/repository.ts'
 import { aRun, RUN_ID } from './fake-service.ts'
-import { type OwnService, startOwnService } from './own-service.ts'
-import { aFolder, runCli, startAtTerminal, startCli, until, untilQuiet } from './run-cli.ts'
+import { aFolder, runCli, startAtTerminal, startCli, until } from './run-cli.ts'
+import { useServiceAtUrl } from './upload-rig.ts'
 
-let state: string
-let service: OwnService
-let env: Record<string, string>
-
-beforeAll(async () => {
-  state = await mkdtemp(join(tmpdir(), 'aw-upload-'))
-  service = await startOwnService(state)
-  env = { AGENTWEAVER_URL: service.url, AGENTWEAVER_API_KEY: service.apiKey }
-})
-
-afterAll(async () => {
-  await service.stop()
-  await untilQuiet(state)
-  await rm(state, { recursive: true })
-})
-
-const OUTCOME: PlanStep = { kind: 'tool', tool: 'report_outcome', arguments: { outcome: 'succeeded' } }
-const commandStep = (command: string): PlanStep => ({
-  kind: 'tool',
-  tool: 'run_command',
-  arguments: { command },
-})
-
-/** Uploads the project to a service at a URL and runs a command there. */
-async function uploadAndRun(place: Place, command: string, more: readonly string[] = []) {
-  const plan = join(place.folder, 'plan.json')
-  writeFileSync(plan, JSON.stringify({ turns: [[commandStep(command), OUTCOME]] }))
-  const argv = ['run', 'work', '-w', place.project, '--plan', plan, '--yes', ...more]
-  return runCli(argv, { env: { ...env, HOME: place.home, TMPDIR: place.folder } })
-}
+const { service, state, uploadAndRun } = useServiceAtUrl()
 
 describe('a folder is uploaded to a service at a URL', () => {
   test('its files are there, without ignored ones and without what looks like a secret', async () => {
@@ -256,7 +225,7 @@ describe('refusals', () => {
     mkdirSync(join(place.project, 'data'))
     writeFileSync(join(place.project, 'data', 'large.bin'), '')
     truncateSync(join(place.project, 'data', 'large.bin'), 1_200_000_000)
-    const before = (await service.client.listRuns({})).items.length
+    const before = (await service().client.listRuns({})).items.length
 
     const { status, stderr } = await uploadAndRun(place, 'true')
 
@@ -264,7 +233,7 @@ describe('refusals', () => {
     expect(stderr).toMatch(/too large to upload: 1\.1 GiB, and the limit is 1\.0 GiB/)
     expect(stderr).toMatch(/The largest folders:\n +1\.1 GiB {2}data\n/)
     expect(stderr).toContain('.agentweaverignore')
-    expect((await service.client.listRuns({})).items.length).toBe(before)
+    expect((await service().client.listRuns({})).items.length).toBe(before)
   })
 
   test.each([
@@ -283,10 +252,10 @@ describe('refusals', () => {
   test('the options of an upload are refused for the own service', async () => {
     const place = aRepository()
     const plan = join(place.folder, 'plan.json')
-    writeFileSync(plan, JSON.stringify({ turns: [[OUTCOME]] }))
+    writeFileSync(plan, JSON.stringify({ turns: [[{ kind: 'say', text: 'x' }]] }))
 
     const { status, stderr } = await runCli(['run', 'x', '-w', place.project, '--plan', plan, '--no-git'], {
-      env: { HOME: state, AGENTWEAVER_STATE_DIR: join(state, 'state') },
+      env: { HOME: state(), AGENTWEAVER_STATE_DIR: join(state(), 'state') },
     })
 
     expect([status, stderr]).toEqual([2, expect.stringContaining('a service at a URL')])
@@ -349,22 +318,22 @@ describe('an upload that does not finish', () => {
   })
 
   test('the real service keeps no part of an upload that breaks off', async () => {
-    const { id } = await service.client.startRun({
+    const { id } = await service().client.startRun({
       task: 'x',
       workspace: { kind: 'upload' },
-      agent: { kind: 'scripted', plan: { turns: [[OUTCOME]] } },
+      agent: { kind: 'scripted', plan: { turns: [[{ kind: 'say', text: 'x' }]] } },
     })
     async function* broken() {
       yield new Uint8Array(1024)
       throw new Error('the client died')
     }
 
-    const upload = createClient({ url: service.url, apiKey: service.apiKey }).uploadWorkspace(id, broken())
+    const upload = createClient(service()).uploadWorkspace(id, broken())
 
     await expect(upload).rejects.toThrow()
-    await service.client.cancel(id)
-    expect((await service.client.readRun(id)).state).toBe('cancelled')
-    await expect(service.client.downloadWorkspace(id)).rejects.toMatchObject({ code: 'not_found' })
+    await service().client.cancel(id)
+    expect((await service().client.readRun(id)).state).toBe('cancelled')
+    await expect(service().client.downloadWorkspace(id)).rejects.toMatchObject({ code: 'not_found' })
   })
 
   test('a terminal shows the progress', async () => {
