@@ -313,24 +313,29 @@ describe('the keys of the issuer', () => {
   })
 })
 
-test('a stream ends when the token of its reader expires', async () => {
-  let now = new Date()
-  const { app, start } = startWithSignIn({ now: () => now })
-  const token = await server.token('ada')
-  const { id } = await start(token)
-  const url = `/api/runs/${id}/stream`
-  const { stream } = await app.inject({ url, headers: bearer(token), payloadAsStream: true })
-  const seen = { text: '', hasEnded: false }
-  stream()
-    .on('data', (chunk) => (seen.text += chunk))
-    .on('close', () => (seen.hasEnded = true))
-  await until('the stream is open', () => seen.text !== '')
-  expect(seen.hasEnded).toBe(false)
+test.each(['and the store works', 'and the store cannot be read'])(
+  'a stream ends when the token of its reader expires, %s',
+  async (how) => {
+    let now = new Date()
+    const { app, start, store } = startWithSignIn({ now: () => now })
+    const token = await server.token('ada')
+    const { id } = await start(token)
+    const url = `/api/runs/${id}/stream`
+    const { stream } = await app.inject({ url, headers: bearer(token), payloadAsStream: true })
+    const seen = { text: '', hasEnded: false }
+    stream()
+      .on('data', (chunk) => (seen.text += chunk))
+      .on('close', () => (seen.hasEnded = true))
+    await until('the stream is open', () => seen.text !== '')
+    expect(seen.hasEnded).toBe(false)
 
-  now = new Date(now.getTime() + 640_000)
+    if (how === 'and the store cannot be read')
+      store.listUnusableApiKeys = () => Promise.reject(new Error('down'))
+    now = new Date(now.getTime() + 640_000)
 
-  await until('the stream has ended', () => seen.hasEnded)
-})
+    await until('the stream has ended', () => seen.hasEnded)
+  },
+)
 
 test('the service signs people in with the settings of its environment', async () => {
   const { ready } = startService({

@@ -34,15 +34,13 @@ export function endRepliesOfInvalidCredentials(app: FastifyInstance, deps: Deps)
   app.addHook('preClose', async () => clearInterval(timer))
 }
 
+/** Expiry is in the credential, so it counts although the store cannot be read. */
 async function endInvalid({ replies, store, now }: Deps): Promise<void> {
-  const ids = new Set(replies.flatMap((open) => open.apiKeyIds()))
   const at = now()
+  for (const open of replies)
+    open.endWhere(({ expiresAt }) => expiresAt !== undefined && expiresAt <= at.getTime())
+  const ids = new Set(replies.flatMap((open) => open.apiKeyIds()))
   const unusable = new Set(await store.listUnusableApiKeys([...ids], at.toISOString()))
-  for (const open of replies) {
-    open.endWhere(
-      ({ apiKeyId, expiresAt }) =>
-        (apiKeyId !== undefined && unusable.has(apiKeyId)) ||
-        (expiresAt !== undefined && expiresAt <= at.getTime()),
-    )
-  }
+  for (const open of replies)
+    open.endWhere(({ apiKeyId }) => apiKeyId !== undefined && unusable.has(apiKeyId))
 }
