@@ -22,6 +22,7 @@ import { keyCommand } from './commands/key.ts'
 import { loginCommand } from './commands/login.ts'
 import { logoutCommand } from './commands/logout.ts'
 import { logsCommand } from './commands/logs.ts'
+import { modelsCommand } from './commands/models.ts'
 import { moveStateCommand } from './commands/move-state.ts'
 import { previewStackCommand } from './commands/preview-stack.ts'
 import { pullCommand } from './commands/pull.ts'
@@ -46,6 +47,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     .addHelpText('after', `\n${EXIT_STATUS_HELP}`)
   const commands = [
     initCommand,
+    modelsCommand,
     runCommand,
     runsCommand,
     showCommand,

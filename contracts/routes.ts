@@ -32,6 +32,7 @@ export const API_ROUTES = {
   openapi: '/openapi.json',
   runs: '/api/runs',
   sandboxes: '/api/sandboxes',
+  models: '/api/models',
   sandboxPolicy: '/api/sandbox-policy',
   trustedFolders: '/api/trusted-folders',
   restrictions: '/api/restrictions',

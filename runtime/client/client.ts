@@ -29,6 +29,7 @@ import {
 } from '../../contracts/api-keys.ts'
 import { AuditPage, AuditVerification } from '../../contracts/audit.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
+import { ModelList } from '../../contracts/models.ts'
 import { ErasedData, OwnerDataLine } from '../../contracts/owner-data.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { Restriction, RestrictionList, type SetRestriction } from '../../contracts/restrictions.ts'
@@ -301,6 +302,9 @@ function decisionCalls({ call, command }: Parts) {
 function policyCalls({ call }: Parts) {
   const path = API_ROUTES.sandboxPolicy
   return {
+    /** The kinds of agents and the models that a run can use, and why others cannot start. */
+    listModels: (options?: CallOptions) =>
+      call(ModelList, { method: 'GET', path: API_ROUTES.models, ...options }),
     readPolicy: (options?: CallOptions) => call(SandboxSettings, { method: 'GET', path, ...options }),
     /** Fields that the body omits are reset to their defaults. */
     replacePolicy: (json: SandboxSettingsPatch, options?: CallOptions) =>

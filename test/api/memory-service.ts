@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { EventEmitter, on } from 'node:events'
+import { buffer } from 'node:stream/consumers'
 import { type Approval, FINAL_STATES, type Run, type Turn } from '../../contracts/api.ts'
 import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
@@ -12,7 +13,7 @@ import type { Caller, FileRequest, RunService, Subscription } from '../../runtim
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { auditOf, MemoryRecords } from './memory-audit.ts'
 import { EXITED, fileAnswer } from './memory-files.ts'
-import { aComparison, aRestriction, aRunEgress, MemoryFolders } from './memory-folders.ts'
+import { aComparison, aModelList, aRestriction, aRunEgress, MemoryFolders } from './memory-folders.ts'
 
 type Entry = {
   run: Run
@@ -142,7 +143,7 @@ export class MemoryService extends MemoryRecords implements RunService {
     const entry = this.#visible(caller, id)
     if (entry.run.state !== 'waiting_upload')
       throw new SandboxError('conflict', 'The run waits for no upload.')
-    entry.workspace = await bytesOf(archive)
+    entry.workspace = await buffer(archive)
     entry.run = { ...entry.run, state: 'queued' }
     return entry.run
   }
@@ -260,6 +261,8 @@ export class MemoryService extends MemoryRecords implements RunService {
     return hasEnded && from.after >= entry.run.lastSequence ? undefined : follow(entry, from)
   }
 
+  listModels = async () => aModelList
+
   readPolicy = async () => this.settings
 
   replacePolicy = (caller: Caller, policy: SandboxSettingsPatch) =>
@@ -366,12 +369,6 @@ export class MemoryService extends MemoryRecords implements RunService {
     this.settings = SandboxSettings.parse(policy)
     return this.settings
   }
-}
-
-async function bytesOf(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
-  const all: Uint8Array[] = []
-  for await (const chunk of chunks) all.push(chunk)
-  return Buffer.concat(all)
 }
 
 /** Pages of two items, so that tests see page boundaries. */

@@ -57,6 +57,7 @@ test('the document has exactly the routes of the interface', async () => {
     'GET /api/audit/verification',
     'GET /api/keys',
     'GET /api/me',
+    'GET /api/models',
     'GET /api/restrictions',
     'GET /api/runs',
     'GET /api/runs/{id}',

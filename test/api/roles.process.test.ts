@@ -70,6 +70,7 @@ const TABLE: Readonly<Record<string, readonly [others: string, own: string]>> = 
   'PUT /api/trusted-folders': ['yfyy', 'yfyy'],
   'DELETE /api/trusted-folders': ['yfyy', 'yfyy'],
   'GET /api/me': ['yyyy', 'yyyy'],
+  'GET /api/models': ['yyyy', 'yyyy'],
   'GET /api/keys': ['yyyy', 'yyyy'],
   'POST /api/keys': ['yfyy', 'yfyy'],
   'DELETE /api/keys/:keyId': ['hfhy', 'yfyy'],

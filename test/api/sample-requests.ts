@@ -237,6 +237,7 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
     status: 204,
     foreign: 404,
   }),
+  'GET /api/models': () => ({ url: '/api/models', status: 200, foreign: 200 }),
   'GET /api/me': () => ({ url: '/api/me', status: 200, foreign: 200 }),
   'GET /api/keys': () => ({ url: '/api/keys', status: 200, foreign: 200 }),
   'POST /api/keys': () => ({

@@ -15,6 +15,7 @@ import { Dispatcher } from './queue/dispatcher.ts'
 import { createRunViews } from './queue/queue-view.ts'
 import { watchQueue } from './queue/watch-queue.ts'
 import { createAuditReads } from './reads/audit-reads.ts'
+import { createModelList } from './reads/list-models.ts'
 import { renderMetrics } from './reads/metrics.ts'
 import { createRunReads } from './reads/run-reads.ts'
 import { Holder } from './replicas/holder.ts'
@@ -129,7 +130,8 @@ const policyCalls = (
   policy: SandboxPolicy,
   audit: AuditTrail,
 ): ReturnType<typeof createTrustedFolders> &
-  Pick<RunService, 'readPolicy' | 'replacePolicy' | 'mergePolicy' | 'allowEgress'> => ({
+  Pick<RunService, 'listModels' | 'readPolicy' | 'replacePolicy' | 'mergePolicy' | 'allowEgress'> => ({
+  ...createModelList(deps),
   ...createAllowedHosts(deps, policy, audit),
   ...createTrustedFolders(deps, policy),
   readPolicy: () => policy.read(),

@@ -18,6 +18,7 @@ import type { ApiRole } from '../../../contracts/api-keys.ts'
 import type { AuditPage, AuditVerification } from '../../../contracts/audit.ts'
 import type { RunEnvelope } from '../../../contracts/events.ts'
 import type { FileOperation } from '../../../contracts/files.ts'
+import type { ModelList } from '../../../contracts/models.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
 import type { ErasedData, OwnerDataLine } from '../../../contracts/owner-data.ts'
 import type { SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
@@ -154,6 +155,9 @@ export interface RunService {
    * `policy_denied` for a host that the list or the operator's settings do not have, `conflict` if the run may reach it.
    */
   allowEgress(caller: Caller, id: string, wanted: AllowEgress): Promise<AllowedEgress>
+
+  /** The agents that `startRun` would admit for the caller, and the reason why it would refuse others. */
+  listModels(caller: Caller): Promise<ModelList>
 
   readPolicy(caller: Caller): Promise<SandboxSettings>
   replacePolicy(caller: Caller, policy: SandboxSettingsPatch): Promise<SandboxSettings>
