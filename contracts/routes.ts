@@ -37,6 +37,7 @@ export const API_ROUTES = {
   trustedFolders: '/api/trusted-folders',
   restrictions: '/api/restrictions',
   audit: '/api/audit',
+  data: '/api/data',
   keys: '/api/keys',
   me: '/api/me',
 } as const

@@ -30,6 +30,7 @@ import { eventRoutes } from './routes/events.ts'
 import { fileRoutes } from './routes/files.ts'
 import { healthRoutes } from './routes/health.ts'
 import { modelRoutes } from './routes/models.ts'
+import { ownerDataRoutes } from './routes/owner-data.ts'
 import { restrictionRoutes } from './routes/restrictions.ts'
 import { resultRoutes } from './routes/results.ts'
 import { runRoutes } from './routes/runs.ts'
@@ -152,6 +153,7 @@ const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps>
   await guarded.register(restrictionRoutes, { ...deps, prefix: API_ROUTES.restrictions })
   await guarded.register(trustedFolderRoutes, { ...deps, prefix: API_ROUTES.trustedFolders })
   await guarded.register(auditRoutes, { ...deps, prefix: API_ROUTES.audit })
+  await guarded.register(ownerDataRoutes, { ...deps, prefix: API_ROUTES.data })
   await guarded.register(meRoutes, { prefix: API_ROUTES.me })
   await guarded.register(apiKeyRoutes, { ...deps, keys: options.keys, prefix: API_ROUTES.keys })
 }

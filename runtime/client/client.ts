@@ -30,6 +30,7 @@ import {
 import { AuditPage, AuditVerification } from '../../contracts/audit.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
 import { ModelList } from '../../contracts/models.ts'
+import { ErasedData, OwnerDataLine } from '../../contracts/owner-data.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { Restriction, RestrictionList, type SetRestriction } from '../../contracts/restrictions.ts'
 import { BUNDLE_MEDIA_TYPE, PATCH_MEDIA_TYPE, RunDiff } from '../../contracts/results.ts'
@@ -102,6 +103,7 @@ export function createClient(options: ClientOptions) {
     ...restrictionCalls(parts),
     ...trustCalls(parts),
     ...auditCalls(parts),
+    ...dataCalls(parts),
     ...keyCalls(parts),
   }
 }
@@ -373,6 +375,22 @@ function auditCalls({ transport, call }: Parts) {
       for await (const line of linesOf(answer.body ?? emptyBody())) {
         yield parseAnswer(AuditVerification, line)
       }
+    },
+  }
+}
+
+function dataCalls({ transport }: Parts) {
+  const path = API_ROUTES.data
+  return {
+    /** What the service stores of an owner; the caller by default. The last line has the type `end`. */
+    async *exportData(query: { owner?: string } = {}, options?: CallOptions): AsyncGenerator<OwnerDataLine> {
+      const answer = await transport.open({ method: 'GET', path, query, ...options })
+      for await (const line of linesOf(answer.body ?? emptyBody())) yield parseAnswer(OwnerDataLine, line)
+    },
+    /** Erases an owner whose runs have ended. Yields progress reports; the last one is complete. */
+    async *eraseData(query: { owner: string }, options?: CallOptions): AsyncGenerator<ErasedData> {
+      const answer = await transport.open({ method: 'DELETE', path, query, ...options })
+      for await (const line of linesOf(answer.body ?? emptyBody())) yield parseAnswer(ErasedData, line)
     },
   }
 }

@@ -11,7 +11,7 @@ import type { FileAnswer } from '../../contracts/toolbox.ts'
 import type { FolderQuery, TrustFolder } from '../../contracts/trusted-folders.ts'
 import type { Caller, FileRequest, RunService, Subscription } from '../../runtime/api/runs/service.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
-import { auditOf, readAudit, verifyAudit } from './memory-audit.ts'
+import { auditOf, MemoryRecords } from './memory-audit.ts'
 import { EXITED, fileAnswer } from './memory-files.ts'
 import { aComparison, aModelList, aRestriction, aRunEgress, MemoryFolders } from './memory-folders.ts'
 
@@ -37,7 +37,7 @@ const hex = () => randomUUID().replaceAll('-', '')
  * The run service without sandboxes, agents or a store: what HTTP does can be seen on its own. `calls` counts how
  * often each method worked, `fail` makes the next call throw.
  */
-export class MemoryService implements RunService {
+export class MemoryService extends MemoryRecords implements RunService {
   readonly runs = new Map<string, Entry>()
   readonly calls: string[] = []
   readonly #folders = new MemoryFolders()
@@ -294,9 +294,6 @@ export class MemoryService implements RunService {
   }
 
   listTrustedFolders = async (caller: Caller) => ({ items: this.#folders.list(caller) })
-
-  readonly readAudit = readAudit
-  readonly verifyAudit = verifyAudit
 
   readRunAudit = async (caller: Caller, id: string) => auditOf(this.#visible(caller, id).run.id)
 
