@@ -18,6 +18,8 @@ export interface ModelSettings {
   /** Base URL of the egress proxy for requests to models. Undefined if agents connect to their servers themselves. */
   readonly egressUrl?: string
   readonly copilotToken?: string
+  /** The GitHub token that an owner has set. It is used instead of `copilotToken`. */
+  readonly gitHubTokenOf?: (owner: string) => string | undefined
   /** Name of an owner's token in the vault of user tokens; undefined if there is no vault. */
   readonly secretNameOf?: (owner: string) => string
 }

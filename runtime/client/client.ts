@@ -40,6 +40,13 @@ import {
   TrustedFolderPage,
   type TrustFolder,
 } from '../../contracts/trusted-folders.ts'
+import {
+  type SetUserCredential,
+  UserCredential,
+  type UserCredentialKind,
+  UserCredentialList,
+  type UserCredentialQuery,
+} from '../../contracts/user-credentials.ts'
 import { commandEvents } from '../kit/command-events.ts'
 import { type EventStreamOptions, followEvents } from './event-stream.ts'
 import { toUrlPath } from './file-path.ts'
@@ -102,6 +109,7 @@ export function createClient(options: ClientOptions) {
     ...trustCalls(parts),
     ...auditCalls(parts),
     ...keyCalls(parts),
+    ...credentialCalls(parts),
   }
 }
 
@@ -335,6 +343,18 @@ function keyCalls({ call }: Parts) {
       call(ApiKeyPage, { method: 'GET', path, query, ...options }),
     revokeApiKey: (id: string, options?: CallOptions) =>
       call(RevokedApiKey, { method: 'DELETE', path: `${path}/${encodeURIComponent(id)}`, ...options }),
+  }
+}
+
+function credentialCalls({ call }: Parts) {
+  const path = API_ROUTES.userCredentials
+  return {
+    /** Sets a credential of the caller. A repeated call changes nothing. */
+    setCredential: (kind: UserCredentialKind, json: SetUserCredential, options?: CallOptions) =>
+      call(UserCredential, { method: 'PUT', path: `${path}/${kind}`, json, ...options }),
+    listCredentials: (options?: CallOptions) => call(UserCredentialList, { method: 'GET', path, ...options }),
+    removeCredential: (kind: UserCredentialKind, query: UserCredentialQuery, options?: CallOptions) =>
+      call(UserCredential, { method: 'DELETE', path: `${path}/${kind}`, query, ...options }),
   }
 }
 

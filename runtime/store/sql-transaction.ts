@@ -33,6 +33,7 @@ import {
   readTurn,
   reportOutcome,
 } from './tables/turns.ts'
+import { userCredentialTransaction } from './tables/user-credentials.ts'
 
 /** The table functions, bound to one open transaction. */
 export const transactionOver = (scope: WriteScope): Transaction => ({
@@ -93,6 +94,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   copyCheckpoint: (parts, runs) => copyCheckpoint(scope, parts, runs),
   insertIdempotencyKey: (row) => insertIdempotencyKey(scope, row),
   ...apiKeyTransaction(scope),
+  ...userCredentialTransaction(scope),
   writeSetting: (name, value) => writeSetting(scope, name, value),
   listRestrictions: () => listRestrictions(scope),
   writeRestriction: (restriction) => writeRestriction(scope, restriction),

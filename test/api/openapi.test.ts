@@ -47,6 +47,7 @@ test('the document has exactly the routes of the interface', async () => {
   )
   expect(served.sort()).toEqual([
     'DELETE /api/keys/{keyId}',
+    'DELETE /api/me/credentials/{kind}',
     'DELETE /api/runs/{id}/commands/{commandId}',
     'DELETE /api/runs/{id}/files/{path}',
     'DELETE /api/sandboxes/{id}',
@@ -57,6 +58,7 @@ test('the document has exactly the routes of the interface', async () => {
     'GET /api/audit/verification',
     'GET /api/keys',
     'GET /api/me',
+    'GET /api/me/credentials',
     'GET /api/restrictions',
     'GET /api/runs',
     'GET /api/runs/{id}',
@@ -98,6 +100,7 @@ test('the document has exactly the routes of the interface', async () => {
     'POST /api/runs/{id}/turns',
     'POST /api/sandboxes',
     'POST /api/sandboxes/{id}/commands',
+    'PUT /api/me/credentials/{kind}',
     'PUT /api/restrictions',
     'PUT /api/runs/{id}/files/{path}',
     'PUT /api/runs/{id}/workspace',

@@ -20,7 +20,7 @@ export interface StateParts {
   readonly routeOf?: RouteOf | undefined
 }
 
-export type RouteOf = (run: { readonly agentSpec: unknown }) => ModelRoute | undefined
+export type RouteOf = (run: { readonly agentSpec: unknown; readonly owner: string }) => ModelRoute | undefined
 
 /** One list, because lists are sent once. */
 const NOWHERE: EgressDestination[] = []
@@ -35,10 +35,11 @@ export const generationsOf = (
     const route = routeOf?.(network)
     const listed = rules.destinationsOf(network, kind)
     if (!listed && !route) return []
-    const destinations = listed ?? NOWHERE
     const withheld = [...rules.withheldFrom(network, kind)]
     const { network: restriction, isFrozen } = restrictions.of({ id: runId, owner })
-    const { placeholders } = credentials.forRun(runId, destinations)
+    const { placeholders, destinations } = listed
+      ? credentials.forRun({ id: runId, owner }, listed)
+      : { placeholders: [], destinations: NOWHERE }
     const held = placeholders.length > 0 ? { placeholders } : {}
     const modelRoute = route && { ...route, ...(isFrozen && { isFrozen }) }
     return [
