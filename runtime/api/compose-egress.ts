@@ -16,10 +16,11 @@ import type { Credentials } from './credentials/credentials.ts'
 
 import { withModelKey } from './credentials/model-key.ts'
 import type { UserCredentials } from './credentials/user-credentials.ts'
+import { serversOf } from './egress/agent-servers.ts'
 import { ClusterEgress } from './egress/cluster-egress.ts'
 import { ControlHub } from './egress/control-hub.ts'
 import { type ControlListenerOptions, serveEgressControl } from './egress/control-listener.ts'
-import type { RouteOf } from './egress/control-state.ts'
+import type { RouteOf, ServersOf } from './egress/control-state.ts'
 import { LocalEgress } from './egress/local-egress.ts'
 import { createNetworkRules, type NetworkRules } from './egress/network-rules.ts'
 import { ReportWriter } from './egress/report-writer.ts'
@@ -44,7 +45,7 @@ type Around = {
 
 export type ComposedEgress = {
   readonly provider: SandboxProvider
-  /** How agents reach their models. Absent if they connect to the servers themselves. */
+  /** How agents reach their models. Absent without a proxy. */
   readonly modelProxy?: ModelProxy
   /** Absent without a proxy. */
   readonly networks?: RunNetworks
@@ -89,6 +90,7 @@ export async function composeEgress(
     ...{ store, restrictions, keys, rules, trust, writer, clock, log, subject, credentials: ofRuns },
     upstreamProxy,
     ...modelsThrough(config, rules, ofRuns),
+    serversOf: serversOf(rules),
     address: { host: config.host, port },
   })
 }
@@ -125,6 +127,7 @@ type ClusterParts = Omit<Around, 'redact' | 'credentials' | 'userCredentials'> &
   readonly rules: NetworkRules
   readonly credentials: RunCredentials
   readonly routeOf?: RouteOf
+  readonly serversOf: ServersOf
   readonly modelUrl?: string
   readonly trust: EgressTrust
   readonly writer: ReportWriter
@@ -149,7 +152,7 @@ function composeCluster(provider: SandboxProvider, parts: ClusterParts): Compose
       onChange()
       return egress.changed(runId)
     }),
-    ...(parts.modelUrl !== undefined && { modelProxy: egress }),
+    modelProxy: egress,
     serveControl: () => serveEgressControl(control, address),
   }
 }

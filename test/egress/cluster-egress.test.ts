@@ -42,6 +42,7 @@ function rig({ networkEnabled = true, proxies = 1, hasCredential = false, hasRou
       loosenedFor: () => ['a.example'],
       addressesOf: () => undefined,
       registries: new Set(),
+      ofAgentHost: [],
     },
     credentials: {
       onChange: () => () => undefined,

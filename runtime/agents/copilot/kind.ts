@@ -1,13 +1,19 @@
 import type { Credential } from '../../../contracts/configure.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { AgentKind, ModelSettings } from '../kind.ts'
-import { charterOf, invalidRequest, requiredModel } from '../requested-model.ts'
+import { charterOf, invalidRequest, offeredModel, proxyTokenOf } from '../requested-model.ts'
 
 /** GitHub's models. */
 export const copilot = {
+  connectsItself: true,
   resolve: (request, operator) => ({
-    agent: { kind: 'copilot', model: requiredModel(request), ...charterOf(request) },
     credential: tokenOf(operator, operator.owner),
+    agent: {
+      kind: 'copilot',
+      model: offeredModel(request, operator),
+      ...charterOf(request),
+      ...proxyTokenOf(operator),
+    },
   }),
   create: async ({ model, charter }, deps) => {
     const { createCopilotAgent } = await import('./copilot-agent.ts')

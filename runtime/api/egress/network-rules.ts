@@ -22,6 +22,8 @@ export interface NetworkRules {
   loosenedFor(kind: SandboxKind): readonly string[]
   /** Hosts of package registries for which owners of runs can set credentials. */
   readonly registries: ReadonlySet<string>
+  /** Servers that agents reach themselves, with the credential that AgentHost holds. */
+  readonly ofAgentHost: readonly ListedDestination[]
   /** The addresses that an entry of the list for agents names for a server. Undefined without such an entry. */
   addressesOf(server: URL): readonly string[] | undefined
 }
@@ -40,6 +42,7 @@ export function createNetworkRules(policy: EgressPolicy): NetworkRules {
   return {
     registries: new Set(listed.flatMap(({ host, accepts }) => (accepts === 'registry' ? [host] : []))),
     ...rulesFor(destinations, { agent: loosened('agent'), command: loosened('command') }),
+    ofAgentHost: allowlist(egress, 'agent', 'proxy').filter((one) => !isForCommands(one)),
     addressesOf: ({ protocol, hostname, port }) => {
       const number = port === '' ? (protocol === 'http:' ? 80 : 443) : Number(port)
       return egress.classes.agent.find(
@@ -53,7 +56,7 @@ export function createNetworkRules(policy: EgressPolicy): NetworkRules {
 export function rulesFor(
   destinations: Readonly<Record<SandboxKind, readonly ListedDestination[]>>,
   withoutLimits: Readonly<Record<SandboxKind, readonly string[]>>,
-): Omit<NetworkRules, 'addressesOf' | 'registries'> {
+): Omit<NetworkRules, 'addressesOf' | 'ofAgentHost' | 'registries'> {
   return {
     destinationsOf: (run, kind) =>
       run.settings.network_enabled ? [...narrow(destinations[kind], hostsOf(run)).destinations] : undefined,
