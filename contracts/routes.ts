@@ -40,6 +40,7 @@ export const API_ROUTES = {
   data: '/api/data',
   keys: '/api/keys',
   me: '/api/me',
+  userCredentials: '/api/me/credentials',
 } as const
 
 /** The API's routes for replicas of the egress proxy, on a separate port. */

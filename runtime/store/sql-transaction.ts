@@ -34,6 +34,7 @@ import {
   readTurn,
   reportOutcome,
 } from './tables/turns.ts'
+import { userCredentialTransaction } from './tables/user-credentials.ts'
 
 /** The table functions, bound to one open transaction. */
 export const transactionOver = (scope: WriteScope): Transaction => ({
@@ -95,6 +96,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   eraseRun: (id) => eraseRun(scope, id),
   insertIdempotencyKey: (row) => insertIdempotencyKey(scope, row),
   ...apiKeyTransaction(scope),
+  ...userCredentialTransaction(scope),
   writeSetting: (name, value) => writeSetting(scope, name, value),
   listRestrictions: () => listRestrictions(scope),
   writeRestriction: (restriction) => writeRestriction(scope, restriction),

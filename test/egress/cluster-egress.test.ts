@@ -47,10 +47,13 @@ function rig({
       standingOf: () => 'unlisted',
       loosenedFor: () => ['a.example'],
       addressesOf: () => undefined,
+      registries: new Set(),
       ofAgentHost: [],
     },
     credentials: {
-      forRun: (runId, destinations) => ({
+      onChange: () => () => undefined,
+      forRun: ({ id: runId }, destinations) => ({
+        destinations: [...destinations],
         placeholders: destinations.some(({ credential }) => credential)
           ? [{ credential: 'git', value: `placeholder-of-${runId}` }]
           : [],

@@ -60,6 +60,7 @@ export async function eraseRun({ db }: Scope, id: string): Promise<number> {
 
 async function eraseOwner({ db }: Scope, name: string): Promise<number> {
   const owner = toText(name)
+  await db.deleteFrom('user_credentials').where('owner', '=', owner).execute()
   await db.deleteFrom('trusted_folders').where('owner', '=', owner).execute()
   await db.deleteFrom('idempotency_keys').where('owner', '=', owner).execute()
   const used = db.selectFrom('checkpoint_contents').select('content_id')
