@@ -38,6 +38,7 @@ export const API_ROUTES = {
   audit: '/api/audit',
   keys: '/api/keys',
   me: '/api/me',
+  signIn: '/api/sign-in',
 } as const
 
 /** The API's routes for replicas of the egress proxy, on a separate port. */

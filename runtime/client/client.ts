@@ -45,10 +45,17 @@ import { type EventStreamOptions, followEvents } from './event-stream.ts'
 import { toUrlPath } from './file-path.ts'
 import { readLongAnswer } from './long-answer.ts'
 import { linesOf, parseAnswer } from './parse-answer.ts'
-import { createTransport, type ServiceAddress, type Transport, type WireRequest } from './transport.ts'
+import {
+  createTransport,
+  type ServiceAddress,
+  type TokenSource,
+  type Transport,
+  type WireRequest,
+} from './transport.ts'
 
 export type ClientOptions = ServiceAddress & {
-  readonly apiKey: string
+  /** An API key, or access tokens. */
+  readonly apiKey: string | TokenSource
   /** @default a `fetch` without proxy for loopback addresses, otherwise `globalThis.fetch` */
   readonly fetch?: typeof fetch
   /** Retries after a failure that may be temporary. @default 3 */
