@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { API_KEY_MIGRATION } from './api-key-migration.ts'
 import { backfillCalls } from './backfill-calls.ts'
+import { CONTRIBUTION_MIGRATION } from './contribution-migration.ts'
 import { createBlobs, createCheckpoints } from './create-blobs.ts'
 import { EGRESS_MIGRATION } from './egress-migration.ts'
 import type { Engine } from './engine.ts'
@@ -397,4 +398,5 @@ export const MIGRATIONS: readonly Migration[] = [
     },
   },
   { version: 19, ...API_KEY_MIGRATION },
+  { version: 20, ...CONTRIBUTION_MIGRATION },
 ]

@@ -1,5 +1,6 @@
 import type { Generated } from 'kysely'
 import type { CallRow } from './call-row.ts'
+import type { ContributionRow } from './contributions.ts'
 import type { Lane } from './queue.ts'
 import type { ApiKeyRow, RestrictionRow } from './service-rows.ts'
 import type { ApprovalRow, ClaimRow, TurnRow } from './store.ts'
@@ -140,6 +141,14 @@ export interface Tables {
     reason: string
     set_by: string
     role: ApiKeyRow['role']
+    at: string
+  }
+  run_contributions: {
+    run_id: string
+    person: string
+    /** Empty with an access token. */
+    key_id: string
+    how: ContributionRow['how']
     at: string
   }
   trusted_folders: {

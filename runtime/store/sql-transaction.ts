@@ -8,6 +8,7 @@ import { changeCall, insertCall, listCalls, listReleasedCalls, readCall } from '
 import { commitCheckpoint, copyCheckpoint } from './tables/checkpoints.ts'
 import { bindClaim, changeClaim, readClaim, upsertClaim } from './tables/claims.ts'
 import { endCommand, insertCommand, listRunningCommands, readCommand } from './tables/commands.ts'
+import { contributionTransaction } from './tables/contributions.ts'
 import { acceptReport } from './tables/egress.ts'
 import { appendEvents } from './tables/events.ts'
 import { insertIdempotencyKey } from './tables/idempotency.ts'
@@ -93,6 +94,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   copyCheckpoint: (parts, runs) => copyCheckpoint(scope, parts, runs),
   insertIdempotencyKey: (row) => insertIdempotencyKey(scope, row),
   ...apiKeyTransaction(scope),
+  ...contributionTransaction(scope),
   writeSetting: (name, value) => writeSetting(scope, name, value),
   listRestrictions: () => listRestrictions(scope),
   writeRestriction: (restriction) => writeRestriction(scope, restriction),
