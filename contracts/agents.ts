@@ -12,6 +12,8 @@ const ModelEndpoint = z.strictObject({
   /** The model server, if `baseUrl` is the egress proxy. The proxy accepts the token of `PUT /egress`. */
   server: z.url().optional(),
 })
+/** The proxy in `HTTPS_PROXY` of AgentHost accepts the token of `PUT /egress`, and no connection without it. */
+const ProxyToken = z.literal('required').optional()
 
 /** One step of a scripted agent. */
 export const PlanStep = z.discriminatedUnion('kind', [
@@ -34,17 +36,30 @@ export const RequestedAgent = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('scripted'), plan: Plan }),
   z.strictObject({ kind: z.literal('copilot'), model: ModelName.optional(), charter: Charter }),
   z.strictObject({ kind: z.literal('openaiCompatible'), model: ModelName.optional(), charter: Charter }),
+  z.strictObject({ kind: z.literal('foundry'), model: ModelName.optional(), charter: Charter }),
 ])
 export type RequestedAgent = z.infer<typeof RequestedAgent>
 
 export const REQUESTED_KINDS = RequestedAgent.options.map(({ shape }) => shape.kind.value)
+export const RequestedKind = z.enum(REQUESTED_KINDS)
+export type RequestedKind = z.infer<typeof RequestedKind>
 
 /** The agent that AgentHost creates. A sandbox of kind `none` has no agent. */
 export const AgentConfig = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('none') }),
   z.strictObject({ kind: z.literal('scripted'), plan: Plan }),
-  z.strictObject({ kind: z.literal('copilot'), model: ModelName, charter: Charter }),
+  z.strictObject({
+    kind: z.literal('copilot'),
+    model: ModelName,
+    charter: Charter,
+    proxyToken: ProxyToken,
+  }),
   z.strictObject({ kind: z.literal('openaiCompatible'), model: ModelEndpoint, charter: Charter }),
-  z.strictObject({ kind: z.literal('foundry'), model: ModelEndpoint, charter: Charter }),
+  z.strictObject({
+    kind: z.literal('foundry'),
+    model: ModelEndpoint,
+    charter: Charter,
+    proxyToken: ProxyToken,
+  }),
 ])
 export type AgentConfig = z.infer<typeof AgentConfig>

@@ -2,6 +2,7 @@ import * as z from 'zod'
 import { BackendName } from './backends.ts'
 import { CredentialId } from './egress.ts'
 import { UPSTREAM_PROXY_KEY, UpstreamProxyUrl } from './egress-proxy-env.ts'
+import { MODEL_ENV } from './model-env.ts'
 import { PreviewSlug } from './names.ts'
 import { AbsolutePath } from './paths.ts'
 import { API_PORT } from './ports.ts'
@@ -38,6 +39,7 @@ const CLUSTER_KEYS = [
   'AGENTWEAVER_USER_VAULT',
   'AGENTWEAVER_EGRESS_CONTROL_PORT',
   'AGENTWEAVER_EGRESS_PROXY_ADDRESS',
+  'AGENTWEAVER_FOUNDRY_URL',
 ] as const
 const LOCAL_KEYS = ['AGENTWEAVER_WORKSPACE_ROOTS', 'AGENTWEAVER_TOOL_ROOTS'] as const
 const REQUIRED_CLUSTER_KEYS = CLUSTER_KEYS.slice(0, 2)
@@ -101,6 +103,7 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_EGRESS_ROOTS_FILE: z.string().min(1).optional(),
   [UPSTREAM_PROXY_KEY]: UpstreamProxyUrl.optional(),
   ...SIGN_IN_ENV,
+  ...MODEL_ENV,
   /** Folder with the deployment's keys, shared by all processes. Without it, each process creates its own keys. */
   AGENTWEAVER_KEYS_DIR: z.string().min(1).optional(),
   /** Azure Key Vault with those keys, used instead of the folder, such as `https://name.vault.azure.net`. */

@@ -16,13 +16,13 @@ export const API_STATE_FOLDER = '/var/lib/agentweaver'
 /** Mount path of the service's keys when no vault stores them. */
 export const API_KEYS_FOLDER = '/etc/agentweaver/keys'
 
-type Input = Pick<Environment, 'egress' | 'infra' | 'isolation' | 'sizes' | 'slice'>
+type Input = Pick<Environment, 'egress' | 'infra' | 'isolation' | 'models' | 'sizes' | 'slice'>
 
 /**
  * Environment variables of the API. None is secret: the API reads its keys from the vault and logs in to the
  * database with its identity.
  */
-export function apiEnv({ egress, infra, isolation, sizes, slice }: Input): Record<string, string> {
+export function apiEnv({ egress, infra, isolation, models, sizes, slice }: Input): Record<string, string> {
   const { runs } = sizes
   const hosts = apiHosts(slice, infra.dns)
   const own: Partial<Record<keyof ApiEnv, string>> = {
@@ -35,7 +35,7 @@ export function apiEnv({ egress, infra, isolation, sizes, slice }: Input): Recor
       AGENTWEAVER_EGRESS_FILE: EGRESS_FILE,
     }),
     ...(egress.credentials && { AGENTWEAVER_CREDENTIALS_FILE: CREDENTIALS_FILE }),
-    ...modelEnv(egress),
+    ...modelEnv(models, { egress, infra }),
     ...(egress.roots && { AGENTWEAVER_EGRESS_ROOTS_FILE: ROOTS_FILE }),
     AGENTWEAVER_CHECKPOINT_EVERY_SECONDS: String(runs.checkpointSeconds),
     AGENTWEAVER_HOST: '::',
@@ -59,13 +59,35 @@ export function apiEnv({ egress, infra, isolation, sizes, slice }: Input): Recor
   return { ...own, ...keys } as Record<string, string>
 }
 
-/** How agents reach their model: through the egress proxy, which inserts its key. */
-function modelEnv({ model, proxyAddress }: Input['egress']): Partial<Record<keyof ApiEnv, string>> {
-  if (model === undefined || proxyAddress === undefined) return {}
+/** Path of the API of an Azure AI resource that takes requests like those of OpenAI. */
+const FOUNDRY_PATH = '/openai/v1'
+
+/** The agents that callers can request. Agents of kind `openaiCompatible` reach their model through the egress proxy, which inserts its key. */
+function modelEnv(
+  { openaiCompatible, copilot, foundry }: Input['models'],
+  { egress, infra }: Pick<Input, 'egress' | 'infra'>,
+): Partial<Record<keyof ApiEnv, string>> {
+  const { credential } = openaiCompatible ?? {}
+  const host = infra.azure?.modelHost
   return {
-    AGENTWEAVER_EGRESS_PROXY_ADDRESS: proxyAddress,
-    OPENAI_BASE_URL: model.baseUrl,
-    ...(model.credential !== undefined && { AGENTWEAVER_MODEL_CREDENTIAL: model.credential }),
+    AGENTWEAVER_AGENT_KINDS: [
+      'scripted',
+      ...(openaiCompatible ? ['openaiCompatible'] : []),
+      ...(copilot ? ['copilot'] : []),
+      ...(foundry ? ['foundry'] : []),
+    ].join(','),
+    ...(openaiCompatible && {
+      ...(egress.proxyAddress !== undefined && { AGENTWEAVER_EGRESS_PROXY_ADDRESS: egress.proxyAddress }),
+      OPENAI_BASE_URL: openaiCompatible.baseUrl,
+      AGENTWEAVER_OPENAI_MODELS: openaiCompatible.names.join(','),
+      ...(credential !== undefined && { AGENTWEAVER_MODEL_CREDENTIAL: credential }),
+    }),
+    ...(copilot && { AGENTWEAVER_COPILOT_MODELS: copilot.names.join(',') }),
+    ...(foundry &&
+      host !== undefined && {
+        AGENTWEAVER_FOUNDRY_URL: `https://${host}${FOUNDRY_PATH}`,
+        AGENTWEAVER_FOUNDRY_MODELS: foundry.names.join(','),
+      }),
   }
 }
 

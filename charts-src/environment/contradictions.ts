@@ -1,5 +1,6 @@
 import { SandboxKind } from '../../contracts/names.ts'
 import { contains, overlaps, parseAddress, parseRange, type Range } from '../../reachability/address.ts'
+import { modelMistakes } from './model-mistakes.ts'
 import { DATABASE_SETUP_SIZE, podNeeds } from './pod-needs.ts'
 import type { ContainerSize, Environment } from './schema.ts'
 
@@ -24,6 +25,7 @@ const RULES: readonly Rule[] = [
   ({ infra }) => (infra ? gatewayMistakes(infra) : []),
   ({ egress, infra }) => (egress && infra ? proxyMistakes(egress, infra.network.serviceCidrs) : []),
   ({ egress, sizes }) => (egress && sizes ? proxySizeMistakes(egress, sizes) : []),
+  ({ models, egress, infra }) => (models && egress && infra ? modelMistakes(models, { egress, infra }) : []),
   ({ infra }) =>
     infra && infra.sandboxNodes.min > infra.sandboxNodes.max
       ? ['infra.sandboxNodes.min: is above infra.sandboxNodes.max']
@@ -92,7 +94,7 @@ function overlapsIn(cidrs: readonly Cidr[]): string[] {
 }
 
 /** Keys of `egress` that only mode `proxy` reads. */
-const PROXY_KEYS = ['proxyAddress', 'credentials', 'model', 'roots'] as const
+const PROXY_KEYS = ['proxyAddress', 'credentials', 'roots'] as const
 
 function proxyMistakes(egress: Environment['egress'], services: readonly string[]): string[] {
   const { mode, proxyAddress } = egress
@@ -104,9 +106,6 @@ function proxyMistakes(egress: Environment['egress'], services: readonly string[
     return [
       'egress.proxyAddress: is missing, and in mode proxy sandboxes have no resolver to find the proxy by',
     ]
-  const key = egress.model?.credential
-  if (key !== undefined && !egress.credentials?.some(({ id }) => id === key))
-    return [`egress.model.credential: egress.credentials has no entry ${key}`]
   const address = parseAddress(proxyAddress)
   const isOfService = services.some((text) => {
     const range = parseRange(text)

@@ -39,8 +39,9 @@ interface Section {
 }
 
 function parseSection(section: keyof Environment, value: unknown): Section {
-  if (value === undefined) return { mistakes: [`${section}: is missing`] }
   const schema: z.ZodType = ENVIRONMENT_SECTIONS[section]
+  if (value === undefined && !schema.safeParse(undefined).success)
+    return { mistakes: [`${section}: is missing`] }
   const result = schema.safeParse(value)
   if (result.success) return { entry: [section, result.data], mistakes: [] }
   return {

@@ -1,10 +1,10 @@
 import * as z from 'zod'
 import { CredentialFields, GitHubAppPlace, hasIdTwice } from '../../contracts/credentials.ts'
-import { CredentialId } from '../../contracts/egress.ts'
 import { Slice } from '../../contracts/names.ts'
 import { InfraOutputs } from '../../contracts/outputs.ts'
 import { SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { patternProblems } from '../../policies/agent/settings.ts'
+import { Models } from './models.ts'
 
 /** An image pinned by digest. A tag is rejected, because the digest would override it silently. */
 const ImageRef = z
@@ -169,19 +169,11 @@ export const ENVIRONMENT_SECTIONS = {
       .max(64)
       .refine((entries) => !hasIdTwice(entries), 'has an id twice')
       .optional(),
-    /**
-     * The model server of agents of kind `openaiCompatible` (mode `proxy`). `credential`: the entry of `credentials` that
-     * is its key.
-     */
-    model: z
-      .strictObject({
-        baseUrl: z.url({ protocol: /^https$/ }).regex(/^[^@?#]+$/, 'must have no user, query or fragment'),
-        credential: CredentialId.optional(),
-      })
-      .optional(),
     /** Authorities that the proxy and the commands trust in addition to the public ones (mode `proxy`). */
     roots: z.array(RootCertificate).min(1).max(16).optional(),
   }),
+  /** The agents with a model that callers can request. Without this section, only scripted agents. */
+  models: Models.prefault({}),
   /** Limits of every run that no caller and no repository can widen, as in the operator's file. */
   ceiling: Ceiling,
   gitops: z.strictObject({

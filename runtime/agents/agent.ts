@@ -36,6 +36,12 @@ export interface AgentDeps {
    * @default none
    */
   readonly runtimeEnv?: Readonly<Record<string, string>>
+  /**
+   * The servers can be reached only after the configuration. The session is opened by the first turn then, which fails if a
+   * credential is missing.
+   * @default false
+   */
+  readonly opensWithFirstTurn?: boolean
   /** Number of the sandbox within its run, from 1. Part of the call ids from the second sandbox on. */
   readonly generation: number
   /** Files of an earlier `exportSession`, to continue that conversation. */

@@ -4,6 +4,8 @@ import type { ModelRoute } from '../../contracts/egress.ts'
 import type { AgentDeps, AgentSession } from './agent.ts'
 
 export type KindName = Exclude<AgentConfig['kind'], 'none'>
+/** The kinds that use a model. */
+export type ModelKind = Exclude<KindName, 'scripted'>
 export type ConfigOf<K extends KindName> = Extract<AgentConfig, { kind: K }>
 type RequestOf<K extends KindName> = Extract<RequestedAgent, { kind: K }>
 
@@ -17,6 +19,14 @@ export interface ModelSettings {
   readonly modelCredential?: string
   /** Base URL of the egress proxy for requests to models. Undefined if agents connect to their servers themselves. */
   readonly egressUrl?: string
+  /** Agents that connect to their servers themselves need a token for the proxy between them. @default false */
+  readonly needsProxyToken?: boolean
+  /** Base URL of the Azure AI resource for agents of kind `foundry`. */
+  readonly foundryUrl?: string
+  /** The kinds that callers can request. @default all */
+  readonly kinds?: readonly KindName[]
+  /** The models of a kind, beginning with its default. Without a list, a caller can name any model. */
+  readonly names?: { readonly [K in ModelKind]?: readonly string[] }
   readonly copilotToken?: string
   /** Name of an owner's token in the vault of user tokens; undefined if there is no vault. */
   readonly secretNameOf?: (owner: string) => string
@@ -36,6 +46,8 @@ export interface AgentKind<K extends KindName> {
   resolve?(request: RequestOf<K>, operator: ModelSettings & { readonly owner: string }): ResolvedAgent
   /** Runs in the API: the model server that the agent reaches through the egress proxy. Undefined for other kinds. */
   route?(request: RequestOf<K>, operator: ModelSettings): ModelRoute | undefined
+  /** The agent connects to its servers itself, with the credential that AgentHost holds. */
+  readonly connectsItself?: true
   /** A caller determines whether the agent reports an outcome, so runs do not require a report by default. */
   readonly isOutcomeOptional?: true
   /** Runs in AgentHost. Imports an SDK on demand, because it costs a standby AgentHost memory and open files. */

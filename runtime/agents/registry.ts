@@ -6,6 +6,7 @@ import { copilot } from './copilot/kind.ts'
 import { foundry } from './foundry/kind.ts'
 import type { AgentKind, KindName, ModelSettings, ResolvedAgent } from './kind.ts'
 import { openaiCompatible } from './openai-compatible/kind.ts'
+import { invalidRequest } from './requested-model.ts'
 import { scripted } from './scripted/kind.ts'
 
 type Requestable = RequestedAgent['kind']
@@ -17,13 +18,20 @@ type Registry = { readonly [K in KindName]: AgentKind<K> } & {
 
 const KINDS: Registry = { scripted, copilot, openaiCompatible, foundry }
 
-/** Completes a caller's request. A sandbox without an agent needs no credential. */
+/**
+ * Completes a caller's request. A sandbox without an agent needs no credential. Throws `invalid_request` if the operator does
+ * not offer the kind or the model, or has not configured it.
+ */
 export function resolveAgent(
   request: RequestedAgent | undefined,
   models: ModelSettings,
   owner: string,
 ): ResolvedAgent {
   if (request === undefined) return { agent: { kind: 'none' }, credential: { kind: 'none' } }
+  if (models.kinds && !models.kinds.includes(request.kind))
+    throw invalidRequest(
+      `this service offers no agents of kind ${request.kind}, only ${models.kinds.join(', ')}; the operator can add models.${request.kind} to the environment file (AGENTWEAVER_AGENT_KINDS)`,
+    )
   const kind: Required<Pick<AgentKind<Requestable>, 'resolve'>> = KINDS[request.kind]
   return kind.resolve(request, { ...models, owner })
 }
@@ -32,6 +40,12 @@ export function resolveAgent(
 export function modelRouteOf(request: RequestedAgent, models: ModelSettings): ModelRoute | undefined {
   const kind: Pick<AgentKind<Requestable>, 'route'> = KINDS[request.kind]
   return kind.route?.(request, models)
+}
+
+/** Whether the agent connects to its servers itself, through the proxy that is between them, if any. */
+export function connectsItself({ kind }: RequestedAgent): boolean {
+  const { connectsItself: does }: Pick<AgentKind<Requestable>, 'connectsItself'> = KINDS[kind]
+  return does === true
 }
 
 /** Whether a run of this agent requires a report of the outcome, unless its request says otherwise. */

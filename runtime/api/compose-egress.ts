@@ -14,10 +14,11 @@ import { assets } from './assets.ts'
 import type { ApiConfig } from './config.ts'
 import type { Credentials } from './credentials/credentials.ts'
 import { withModelKey } from './credentials/model-key.ts'
+import { serversOf } from './egress/agent-servers.ts'
 import { ClusterEgress } from './egress/cluster-egress.ts'
 import { ControlHub } from './egress/control-hub.ts'
 import { type ControlListenerOptions, serveEgressControl } from './egress/control-listener.ts'
-import type { RouteOf } from './egress/control-state.ts'
+import type { RouteOf, ServersOf } from './egress/control-state.ts'
 import { LocalEgress } from './egress/local-egress.ts'
 import { createNetworkRules, type NetworkRules } from './egress/network-rules.ts'
 import { ReportWriter } from './egress/report-writer.ts'
@@ -41,7 +42,7 @@ type Around = {
 
 export type ComposedEgress = {
   readonly provider: SandboxProvider
-  /** How agents reach their models. Absent if they connect to the servers themselves. */
+  /** How agents reach their models. Absent without a proxy. */
   readonly modelProxy?: ModelProxy
   /** Absent without a proxy. */
   readonly networks?: RunNetworks
@@ -79,6 +80,7 @@ export async function composeEgress(
     ...{ store, restrictions, keys, rules, trust, writer, clock, log, subject, credentials: ofRuns },
     upstreamProxy,
     ...modelsThrough(config, rules),
+    serversOf: serversOf(rules),
     address: { host: config.host, port },
   })
 }
@@ -108,6 +110,7 @@ type ClusterParts = Omit<Around, 'redact' | 'credentials'> & {
   readonly rules: NetworkRules
   readonly credentials: RunCredentials
   readonly routeOf?: RouteOf
+  readonly serversOf: ServersOf
   readonly modelUrl?: string
   readonly trust: EgressTrust
   readonly writer: ReportWriter
@@ -131,7 +134,7 @@ function composeCluster(provider: SandboxProvider, parts: ClusterParts): Compose
       onChange()
       return egress.changed(runId)
     }),
-    ...(parts.modelUrl !== undefined && { modelProxy: egress }),
+    modelProxy: egress,
     serveControl: () => serveEgressControl(control, address),
   }
 }

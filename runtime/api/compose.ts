@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { policyVersion } from '../../policies/agent/load.ts'
 import { parseRepositorySettings } from '../../policies/agent/settings.ts'
+import type { ModelSettings } from '../agents/kind.ts'
 import { resolveHostRoots } from '../executors/rootfs/host-roots.ts'
 import type { Selection } from '../executors/select.ts'
 import { createGitSandbox } from '../git/git-sandbox.ts'
@@ -27,7 +28,7 @@ import { userSecretName } from './keys/user-secret-name.ts'
 import { nodeFolder } from './node-folder.ts'
 import { privateFoldersOf, refuseToShow, temporaryFolder } from './private-folders.ts'
 import { createRunService } from './runs/create-run-service.ts'
-import type { ControlGovernance } from './runs/deps.ts'
+import type { ControlGovernance, ModelProxy } from './runs/deps.ts'
 import { Restrictions } from './runs/restrictions/restrictions.ts'
 import { createRunFolders } from './runs/results/run-folders.ts'
 import type { RunService } from './runs/service.ts'
@@ -94,10 +95,7 @@ export async function composeRunService(
     provider,
     keys,
     governance: await composeGovernance(log),
-    models: {
-      ...config.models,
-      ...(config.hasUserVault && { secretNameOf: (owner) => userSecretName(keys.derive('name'), owner) }),
-    },
+    models: modelSettings(config, keys, modelProxy),
     ...(modelProxy && { modelProxy }),
     limits: config.limits,
     isTemporary: config.hasLifeline,
@@ -125,6 +123,19 @@ export async function composeRunService(
     log,
   })
   return { service, serveEgressControl: serveControl }
+}
+
+/** What the operator has configured for models, and how agents reach them. */
+function modelSettings(
+  { models, hasUserVault }: ApiConfig,
+  keys: DeploymentKeys,
+  modelProxy: ModelProxy | undefined,
+): ModelSettings {
+  return {
+    ...models,
+    needsProxyToken: modelProxy?.requireRunning !== undefined,
+    ...(hasUserVault && { secretNameOf: (owner) => userSecretName(keys.derive('name'), owner) }),
+  }
 }
 
 function once<T>(make: () => Promise<T>): () => Promise<T> {

@@ -7,6 +7,7 @@ import type { SignInMethods } from '../../contracts/sign-in.ts'
 import type { WorkloadIdentity } from '../azure/workload-identity.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { type EnvSource, parseEnv } from '../kit/parse-env.ts'
+import { present } from '../kit/present.ts'
 import { configDirOf, defaultStateDir, stateDirOf } from '../state-folder/places.ts'
 import { socketPlaceOf } from '../state-folder/socket-place.ts'
 import type { SignInSettings } from './people/sign-in.ts'
@@ -118,6 +119,13 @@ const readModels = (env: ApiEnv) => ({
   ...(env.AGENTWEAVER_MODEL_CREDENTIAL && { modelCredential: env.AGENTWEAVER_MODEL_CREDENTIAL }),
   ...(env.AGENTWEAVER_MODEL_SERVER_TOOLS && { serverTools: env.AGENTWEAVER_MODEL_SERVER_TOOLS }),
   ...(env.COPILOT_GITHUB_TOKEN && { copilotToken: env.COPILOT_GITHUB_TOKEN }),
+  ...(env.AGENTWEAVER_FOUNDRY_URL && { foundryUrl: env.AGENTWEAVER_FOUNDRY_URL }),
+  ...(env.AGENTWEAVER_AGENT_KINDS && { kinds: env.AGENTWEAVER_AGENT_KINDS }),
+  names: present({
+    openaiCompatible: env.AGENTWEAVER_OPENAI_MODELS,
+    copilot: env.AGENTWEAVER_COPILOT_MODELS,
+    foundry: env.AGENTWEAVER_FOUNDRY_MODELS,
+  }),
 })
 
 /** Limits on runs. Times are in milliseconds. */

@@ -4,10 +4,15 @@ import { SecretClient } from '@azure/keyvault-secrets'
 import { SandboxError } from '../kit/errors.ts'
 import { ResponseObserver } from './azure-fault.ts'
 import type { Held } from './held-credential.ts'
-import type { WorkloadIdentity } from './workload-identity.ts'
+import type { ProxyAddress, WorkloadIdentity } from './workload-identity.ts'
 
 /** SDK retries are off, because `retryWithin` has one budget for all steps. A redirect could leak a token. */
-const pipeline = (observer: ResponseObserver, server: 'vault' | 'token endpoint') => ({
+const pipeline = (
+  observer: ResponseObserver,
+  server: 'vault' | 'token endpoint',
+  proxyOptions: ProxyAddress | undefined,
+) => ({
+  ...(proxyOptions && { proxyOptions }),
   retryOptions: { maxRetries: 0 },
   redirectOptions: { maxRetries: 0 },
   additionalPolicies: [{ policy: observer.policy(server), position: 'perRetry' as const }],
@@ -20,7 +25,7 @@ const pipeline = (observer: ResponseObserver, server: 'vault' | 'token endpoint'
  * Created for every attempt, because the SDK caches a failed token request for a minute.
  */
 function identityFor(identity: WorkloadIdentity, scope: string, observer: ResponseObserver): TokenCredential {
-  const { clientId, tenantId, authority, tokenFile } = identity
+  const { clientId, tenantId, authority, tokenFile, proxy } = identity
   const credential = new WorkloadIdentityCredential({
     clientId,
     tenantId,
@@ -28,7 +33,7 @@ function identityFor(identity: WorkloadIdentity, scope: string, observer: Respon
     authorityHost: authority,
     // The operator configures the authority, so no request to a discovery endpoint is needed.
     disableInstanceDiscovery: true,
-    ...pipeline(observer, 'token endpoint'),
+    ...pipeline(observer, 'token endpoint', proxy),
   })
   return {
     getToken: async (scopes, { tenantId: tenant = tenantId, ...options } = {}) => {
@@ -60,7 +65,7 @@ export async function readSecret(
 ): Promise<Held> {
   const observer = new ResponseObserver()
   const credential = identityFor(identity, scopeOf(vaultUrl), observer)
-  const client = new SecretClient(vaultUrl, credential, pipeline(observer, 'vault'))
+  const client = new SecretClient(vaultUrl, credential, pipeline(observer, 'vault', identity.proxy))
   const { value = '', properties } = await client.getSecret(name, { abortSignal: signal }).catch((error) => {
     // Without a cause: errors of the SDK hold the request, and so the secret's name and a token.
     throw observer.classify(error)

@@ -1,3 +1,12 @@
+/** A proxy with a password, in the form that the Azure SDKs take. */
+export interface ProxyAddress {
+  /** With `http://`. */
+  readonly host: string
+  readonly port: number
+  readonly username: string
+  readonly password: string
+}
+
 /** The Azure identity that the pod's projected token stands for. */
 export type WorkloadIdentity = {
   readonly clientId: string
@@ -5,4 +14,6 @@ export type WorkloadIdentity = {
   /** Origin of the token endpoint. */
   readonly authority: string
   readonly tokenFile: string
+  /** The way to all servers of Azure. @default the variables of the environment */
+  readonly proxy?: ProxyAddress
 }

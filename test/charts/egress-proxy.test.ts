@@ -111,21 +111,6 @@ describe('a pod of the egress proxy with credentials', () => {
       expect(env).toContainEqual({ name: 'NODE_EXTRA_CA_CERTS', value: '/etc/agentweaver/roots/roots.pem' })
   })
 
-  it('tells the API where the model is, and which credential is its key', () => {
-    const model = { baseUrl: 'https://models.corp.example.com/v1', credential: 'git' }
-    const environment = inModeProxy('prod', CREDENTIALS_SIZE, { credentials: CREDENTIALS, model })
-    const { containers } = objectIn(aTree(environment), 'Deployment', 'agentweaver-api')['spec'].template.spec
-
-    expect(checkTree(aTree(environment))).toEqual([])
-    expect(containers[0].env).toEqual(
-      expect.arrayContaining([
-        { name: 'AGENTWEAVER_EGRESS_PROXY_ADDRESS', value: environment.egress.proxyAddress },
-        { name: 'OPENAI_BASE_URL', value: model.baseUrl },
-        { name: 'AGENTWEAVER_MODEL_CREDENTIAL', value: 'git' },
-      ]),
-    )
-  })
-
   it('has room for both containers in the quota', () => {
     const { hard } = ofProxy(withCredentials('dev'), 'ResourceQuota', 'agentweaver-egress')['spec']
 
@@ -140,18 +125,6 @@ describe('a pod of the egress proxy with credentials', () => {
       'sizes.egressProxy.credentials: is missing',
     ],
     ['a size without credentials', CREDENTIALS_SIZE, {}, 'sizes.egressProxy.credentials: is there'],
-    [
-      'a model whose key is no credential',
-      CREDENTIALS_SIZE,
-      { credentials: CREDENTIALS, model: { baseUrl: 'https://a.example', credential: 'other' } },
-      'egress.model.credential: egress.credentials has no entry other',
-    ],
-    [
-      'a model without TLS',
-      CREDENTIALS_SIZE,
-      { credentials: CREDENTIALS, model: { baseUrl: 'http://a.example' } },
-      'egress.model.baseUrl: ',
-    ],
     [
       'an id twice',
       CREDENTIALS_SIZE,

@@ -23,9 +23,10 @@ export const PROXY_SIZE = {
   container: { cpuMillis: 100, maxCpuMillis: 1000, memoryMib: 256, ephemeralMib: 64 },
 }
 
-/** Changes the egress mode of an environment file, and the sizes that the mode needs. */
+/** Changes the egress mode of an environment file, and the sizes and models that the mode needs. */
 export function setEgress(value: Loose, egress: object): void {
   value['egress'] = egress
+  if ('mode' in egress && egress.mode === 'closed') delete value['models']
   if ('proxyAddress' in egress) value['sizes'].egressProxy = PROXY_SIZE
   else delete value['sizes'].egressProxy
 }

@@ -1,29 +1,35 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { CLI } from '../helpers/built-programs.ts'
 import { freePort } from '../helpers/free-port.ts'
+import {
+  followPage,
+  openPageShell,
+  type PageCommand,
+  type PageShell,
+  pageCommands,
+  pageSection,
+  writeCommands,
+} from '../helpers/page-shell.ts'
 import { processesWith } from '../helpers/processes-with.ts'
 import { until } from '../helpers/until.ts'
 
-const ROOT = join(import.meta.dirname, '..', '..')
 const START_SERVICE = 'npx agentweaver serve'
 const LISTENS = /listens on \S+ \(process (\d+)\)/
 
+const PAGE = join(import.meta.dirname, '..', '..', 'docs', 'runs.md')
+
 /** The commands below a bold title in the section "Try it" of docs/runs.md, in order. */
-function commandsOf(title: string): string[] {
-  const section = readFileSync(join(ROOT, 'docs', 'runs.md'), 'utf8')
-    .split('\n## Try it\n')[1]
-    ?.split('\n## ')[0]
-  const part = section?.split(`**${title}**`)[1]?.split('\n**')[0] ?? ''
-  return [...part.matchAll(/```sh\n(.*?)```/gs)].flatMap(([, block]) => block?.trim().split('\n') ?? [])
-}
+const commandsBelow = (title: string) =>
+  pageCommands(pageSection(PAGE, '## Try it').split(`**${title}**`)[1]?.split('\n**')[0] ?? '')
 
 let home: string
 let env: NodeJS.ProcessEnv
+let shell: PageShell
 /** Values for the words in capitals, from the output of earlier commands. */
 const values = new Map<string, string>()
 const services: ChildProcess[] = []
@@ -31,14 +37,13 @@ const services: ChildProcess[] = []
 beforeAll(async () => {
   home = mkdtempSync(join(tmpdir(), 'aw-demonstrations-'))
   const bin = join(home, 'bin')
-  mkdirSync(bin)
-  // In a clone's folder, npx calls the clone's own command. Here it is called from another folder.
-  const call = `#!/bin/sh\nshift\nexec "${process.execPath}" "${CLI}" "$@"\n`
-  writeFileSync(join(bin, 'npx'), call, { mode: 0o755 })
+  writeCommands(bin, { npx: CLI })
   const port = String(await freePort('127.0.0.1'))
   env = { HOME: home, PATH: `${bin}:${process.env['PATH']}`, AGENTWEAVER_PORT: port, TMPDIR: home }
+  shell = openPageShell(home, env)
 })
 afterAll(async () => {
+  await shell.close()
   for (const service of services.filter(({ exitCode, signalCode }) => exitCode === null && !signalCode)) {
     service.kill('SIGTERM')
     await once(service, 'exit')
@@ -67,54 +72,37 @@ async function startService(command: string): Promise<void> {
   values.set('PROCESS', LISTENS.exec(output())?.[1] ?? output())
 }
 
-async function runCommand(command: string): Promise<string> {
-  const child = spawn('bash', ['-c', command], { cwd: home, env, stdio: ['ignore', 'pipe', 'pipe'] })
-  const chunks: string[] = []
-  for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding('utf8').on('data', (c: string) => chunks.push(c))
-  const [code] = await once(child, 'close')
-  const output = chunks.join('')
-  expect(code, `${command}\n${output}`).toBe(0)
-  for (const [name, pattern] of [
-    ['RUN', /^(run_\w+)$/m],
-    ['REQUEST', /agentweaver approve \S+ (\S+)/],
-  ] as const) {
-    const value = pattern.exec(output)?.[1]
-    if (value) values.set(name, value)
-  }
-  return output
-}
-
 /** Runs commands in order and returns the output of each. `before` is called before each command. */
-async function follow(commands: readonly string[], before: (command: string) => unknown = () => undefined) {
-  const outputs = new Map<string, string>()
-  for (const written of commands) {
-    await before(written)
-    const command = written.replace(/\b(RUN|REQUEST|PROCESS)\b/g, (word) => values.get(word) ?? word)
-    if (written === START_SERVICE) await startService(command)
-    else outputs.set(written.replace(/ [A-Z]+/g, ''), await runCommand(command))
-  }
-  return outputs
-}
+const follow = (commands: readonly PageCommand[], before: (command: string) => unknown = () => undefined) =>
+  followPage(commands, {
+    shellOf: () => shell,
+    values,
+    before: async ({ text }) => {
+      await before(text)
+      if (text !== START_SERVICE) return undefined
+      await startService(text)
+      return 'done'
+    },
+  })
 
 it('lets a run wait without a sandbox, as the documentation shows', async () => {
-  const commands = commandsOf('A run waits without a sandbox.')
+  const commands = commandsBelow('A run waits without a sandbox.')
 
   const outputs = await follow(commands, async (command) => {
     if (!command.startsWith('npx agentweaver suspend')) return
     const show = `npx agentweaver show ${values.get('RUN')}`
-    await until('the run waits', async () => /waits for +an approval/.test(await runCommand(show)))
+    await until('the run waits', async () => /waits for +an approval/.test((await shell.run(show)).output))
   })
 
   expect(commands).toHaveLength(7)
-  expect(outputs.get('npx agentweaver show')).toMatch(/state +suspended[\s\S]*waits for +an approval/)
-  expect(outputs.get('npx agentweaver logs -f')).toMatch(
+  expect(outputs.get('npx agentweaver show RUN')).toMatch(/state +suspended[\s\S]*waits for +an approval/)
+  expect(outputs.get('npx agentweaver logs -f RUN')).toMatch(
     /suspended[\s\S]*approved[\s\S]*removed[\s\S]*succeeded/,
   )
 })
 
 it('continues a run of a service that is killed, as the documentation shows', async () => {
-  const commands = commandsOf('A service is killed in the middle of a run.')
+  const commands = commandsBelow('A service is killed in the middle of a run.')
   const attempts = () => {
     try {
       return readFileSync(join(home, 'killed', 'attempts'), 'utf8')
@@ -129,6 +117,6 @@ it('continues a run of a service that is killed, as the documentation shows', as
   })
 
   expect(commands).toHaveLength(6)
-  expect(outputs.get('npx agentweaver logs -f')).toMatch(/interrupted[\s\S]*succeeded/)
+  expect(outputs.get('npx agentweaver logs -f RUN')).toMatch(/interrupted[\s\S]*succeeded/)
   expect(attempts()).toBe('attempt\nattempt\n')
 })

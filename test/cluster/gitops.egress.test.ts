@@ -58,8 +58,10 @@ const withProxy = (environment: Environment): Environment => ({
     mode: 'proxy',
     proxyAddress: PROXY,
     credentials: [{ id: 'git', variable: 'GIT_TOKEN' }],
-    model: { baseUrl: `https://${GIT_PLACE.host}/v1`, credential: 'git' },
     roots: [git.root],
+  },
+  models: {
+    openaiCompatible: { baseUrl: `https://${GIT_PLACE.host}/v1`, credential: 'git', names: ['fake-model'] },
   },
   ceiling: { network_enabled: true },
   sizes: {

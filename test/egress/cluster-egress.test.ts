@@ -41,6 +41,7 @@ function rig({ networkEnabled = true, proxies = 1, hasCredential = false, hasRou
       standingOf: () => 'unlisted',
       loosenedFor: () => ['a.example'],
       addressesOf: () => undefined,
+      ofAgentHost: [],
     },
     credentials: {
       forRun: (runId, destinations) => ({

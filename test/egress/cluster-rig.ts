@@ -12,7 +12,7 @@ import { NO_CREDENTIALS } from '../../runtime/api/credentials/credentials.ts'
 import { placeholderOf, shapeOf } from '../../runtime/api/credentials/placeholder.ts'
 import { ControlHub } from '../../runtime/api/egress/control-hub.ts'
 import { buildControlApp } from '../../runtime/api/egress/control-listener.ts'
-import type { RouteOf } from '../../runtime/api/egress/control-state.ts'
+import type { RouteOf, ServersOf } from '../../runtime/api/egress/control-state.ts'
 import { rulesFor } from '../../runtime/api/egress/network-rules.ts'
 import { ReportWriter } from '../../runtime/api/egress/report-writer.ts'
 import { createRunCredentials } from '../../runtime/api/egress/run-credentials.ts'
@@ -21,7 +21,7 @@ import { createTrust } from '../../runtime/api/egress/trust.ts'
 import { type DeploymentKeys, deploymentKeysOf } from '../../runtime/api/keys/deployment-keys.ts'
 import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import { Restrictions } from '../../runtime/api/runs/restrictions/restrictions.ts'
-import { startReplica } from '../../runtime/egress/cluster/replica.ts'
+import { type ReplicaOptions, startReplica } from '../../runtime/egress/cluster/replica.ts'
 import { createLog, silentLog } from '../../runtime/kit/log.ts'
 import { EgressRelay } from '../../runtime/runner/pod/egress-relay.ts'
 import type { Store } from '../../runtime/store/store.ts'
@@ -95,10 +95,16 @@ export async function deploymentRig(ports: number[], entry: Partial<EgressDestin
 }
 
 /** `routeOf`: the model server of each run. */
-export type Deployment = Awaited<ReturnType<typeof deploymentRig>> & { readonly routeOf?: RouteOf }
+export type Deployment = Awaited<ReturnType<typeof deploymentRig>> & {
+  readonly routeOf?: RouteOf
+  readonly serversOf?: ServersOf
+}
 
 /** The control port of one process of the API. */
-export async function startControl({ store, keys, rules, credentials, routeOf }: Deployment, port = 0) {
+export async function startControl(
+  { store, keys, rules, credentials, routeOf, serversOf }: Deployment,
+  port = 0,
+) {
   const clock = () => new Date()
   const parts = {
     store,
@@ -112,7 +118,7 @@ export async function startControl({ store, keys, rules, credentials, routeOf }:
   const trust = await createTrust(keys.derive('egress-ca'))
   const lines: string[] = []
   const log = logTo(lines)
-  const state = { store, rules, restrictions, credentials, routeOf, log }
+  const state = { store, rules, restrictions, credentials, routeOf, serversOf, log }
   const hub = new ControlHub({ ...state, authorities: trust.authorities })
   const app: FastifyInstance = buildControlApp({
     ...{ ...state, hub, writer, identities, subject: PROXY_SUBJECT, jwksFile: keys.jwksFile },
@@ -126,9 +132,13 @@ const logTo = (lines: string[]) => createLog({ level: 'debug', write: (line) => 
 
 const QUICK = { healthPort: 0, log: silentLog, drain: { leadMs: 0, openMs: 0 } }
 
-export async function startProxy({ tokenFile, folder }: Deployment, url: string) {
+export async function startProxy(
+  { tokenFile, folder }: Deployment,
+  url: string,
+  more: Pick<ReplicaOptions, 'upstream'> = {},
+) {
   const listen = { port: 0, brokerPath: brokerPathIn(folder) }
-  const replica = await startReplica({ ...QUICK, url, tokenFile, listen })
+  const replica = await startReplica({ ...QUICK, url, tokenFile, listen, ...more })
   onTestFinished(() => replica.drain())
   return replica
 }

@@ -24,21 +24,26 @@ export type RunCredentialDeps = {
   /** Called with every value before the agent gets it, so that the redactor knows it first. */
   readonly onValue: (value: string) => void
   readonly log: Log
+  /** The sources can be reached only after the configuration, so the credential is read on first use. @default false */
+  readonly isReadOnUse?: boolean
   /** @default 10 s */
   readonly budgetMs?: number
   readonly now?: () => number
 }
 
-/** Reads the credential once. Throws if it cannot be read: the run must not silently continue without one. */
+/**
+ * Reads the credential once. Throws if it cannot be read: the run must not silently continue without one. With
+ * `isReadOnUse`, the first turn fails instead.
+ */
 export async function openRunCredential(
   { credential, agent }: Pick<ConfigureRequest, 'credential' | 'agent'>,
   deps: RunCredentialDeps,
 ): Promise<RunCredential> {
   const read = readerOf(credential, agent, deps)
   if (read === undefined) return { fetch: async () => undefined }
-  const { onValue, log, now } = deps
+  const { onValue, log, now, isReadOnUse = false } = deps
   const held = new HeldCredential({ read, onValue, log, ...(now && { now }) })
-  await held.fetch()
+  if (!isReadOnUse) await held.fetch()
   return { fetch: () => held.fetch() }
 }
 

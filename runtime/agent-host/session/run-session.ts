@@ -23,9 +23,10 @@ import type { ToolCall } from '../../tools/tool.ts'
 import { createToolRegistry } from '../../tools/tool-registry.ts'
 import { type Commands, createCommands } from '../commands/commands.ts'
 import type { AzureSettings } from '../credential/azure-settings.ts'
-import { EgressToken } from '../credential/egress-token.ts'
 import { openRunCredential, type RunCredential } from '../credential/run-credential.ts'
 import type { DecisionTable } from '../decisions/decision-table.ts'
+import { EgressToken } from '../egress/egress-token.ts'
+import { openWayOut, type WayOut } from '../egress/way-out.ts'
 import type { Outbox } from '../outbox.ts'
 import type { RunnerLink } from '../toolbox/runner-link.ts'
 import { createTurns, type RunTurn, type Turns } from '../turn/turns.ts'
@@ -74,22 +75,19 @@ export async function createRunSession(
 ): Promise<RunSession> {
   const { toolbox, outbox } = deps
   const { settings } = request.governance
-  const redactor = createGrowingRedactor({ pii: settings.redact_pii })
-  const learn = (value: string) => {
-    redactor.learn(value)
-    deps.onSecret(value)
-  }
-  learn(request.turnBearerToken)
-  learn(request.digestKey)
-  if (request.credential.kind === 'keyVault') learn(request.credential.secretName)
-  const { azure, log } = deps
+  const { redactor, learn } = openRedaction(request, deps.onSecret)
+  const { log } = deps
+  const egressToken = new EgressToken(learn)
+  const wayOut = await openWayOut(request.agent, deps, { fetchToken: () => egressToken.fetch(), learn })
+  const { azure, isOpenedLater } = wayOut
   // The runner opens the workspace in parallel with reading the credential and creating the tools.
   const { layout } = request
   const onHeld = (held: HeldEntries) => void outbox.emit({ type: 'workspace.held', data: held })
   const opening = toolbox.open(request.workingDirectory, layout && { layout, onHeld })
   opening.catch(() => undefined)
-  const credential = await openRunCredential(request, { azure, onValue: learn, log })
-  const egressToken = new EgressToken(learn)
+  const credential = await openRunCredential(request, {
+    ...{ azure, onValue: learn, log, isReadOnUse: isOpenedLater },
+  })
   const openFilter = () => openRedactedText(redactor.stream())
   const callTool = createCallTool(request, deps, { redactor, openFilter })
   await opening
@@ -109,6 +107,7 @@ export async function createRunSession(
     callTool,
     credential,
     egressToken,
+    wayOut,
     activeTurn: () => turns?.active?.id,
     ...present({ sessionFiles }),
   })
@@ -142,8 +141,27 @@ export async function createRunSession(
       return packSession(withoutSecrets(files, redactor.known))
     },
     giveEgress: (grant) => giveEgress(grant, egressToken, toolbox),
-    close: async () => agent?.close(),
+    close: async () => {
+      await agent?.close()
+      wayOut.close()
+    },
   }
+}
+
+/** The redactor of a run, which knows the secrets of its configuration. */
+function openRedaction(
+  { governance, turnBearerToken, digestKey, credential }: ConfigureRequest,
+  onSecret: SessionDeps['onSecret'],
+) {
+  const redactor = createGrowingRedactor({ pii: governance.settings.redact_pii })
+  const learn = (value: string) => {
+    redactor.learn(value)
+    onSecret(value)
+  }
+  learn(turnBearerToken)
+  learn(digestKey)
+  if (credential.kind === 'keyVault') learn(credential.secretName)
+  return { redactor, learn }
 }
 
 /** Unpacks the session, after checking it against the digest in the signed request. */
@@ -239,6 +257,7 @@ type AgentParts = {
   readonly callTool: CallTool
   readonly credential: RunCredential
   readonly egressToken: EgressToken
+  readonly wayOut: WayOut
   readonly sessionFiles?: SessionFiles
 }
 
@@ -250,7 +269,7 @@ async function startAgent(
   if (request.agent.kind === 'none') return undefined
   const stateDir = join(deps.stateDir, 'agent')
   await mkdir(stateDir, { recursive: true, mode: 0o700 })
-  const { callTool, credential, egressToken, sessionFiles, activeTurn } = parts
+  const { callTool, credential, egressToken, wayOut, sessionFiles, activeTurn } = parts
   const io = (signal: AbortSignal) => ({ signal, ...present({ taskId: activeTurn() }) })
   return createAgent(request.agent, {
     tools: callTool.definitions,
@@ -260,7 +279,8 @@ async function startAgent(
     fetchEgressToken: () => egressToken.fetch(),
     generation: request.generation,
     stateDir,
-    runtimeEnv: deps.runtimeEnv,
+    runtimeEnv: wayOut.runtimeEnv,
+    opensWithFirstTurn: wayOut.isOpenedLater,
     ...(sessionFiles && { sessionFiles }),
     limits: AGENT_LIMITS,
     log: deps.log,

@@ -38,7 +38,7 @@ const MAX_SAVES = 10
 /** An agent that uses the GitHub Copilot SDK with our tools only. */
 export async function createCopilotAgent(config: CopilotConfig, deps: AgentDeps): Promise<AgentSession> {
   const agent = new CopilotAgent(config, deps)
-  await agent.open()
+  if (!deps.opensWithFirstTurn) await agent.open()
   return agent
 }
 

@@ -1,13 +1,19 @@
 import type { Credential } from '../../../contracts/configure.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { AgentKind, ModelSettings } from '../kind.ts'
-import { charterOf, invalidRequest, requiredModel } from '../requested-model.ts'
+import { charterOf, invalidRequest, offeredModel, proxyTokenOf } from '../requested-model.ts'
 
 /** GitHub's models. */
 export const copilot = {
+  connectsItself: true,
   resolve: (request, operator) => ({
-    agent: { kind: 'copilot', model: requiredModel(request), ...charterOf(request) },
     credential: tokenOf(operator, operator.owner),
+    agent: {
+      kind: 'copilot',
+      model: offeredModel(request, operator),
+      ...charterOf(request),
+      ...proxyTokenOf(operator),
+    },
   }),
   create: async ({ model, charter }, deps) => {
     const { createCopilotAgent } = await import('./copilot-agent.ts')
@@ -28,7 +34,9 @@ export const copilot = {
 function tokenOf({ secretNameOf, copilotToken }: ModelSettings, owner: string): Credential {
   if (secretNameOf) return { kind: 'keyVault', secretName: secretNameOf(owner) }
   if (copilotToken) return { kind: 'token', token: copilotToken }
-  throw invalidRequest('an agent of kind copilot needs a token: start the service with COPILOT_GITHUB_TOKEN')
+  throw invalidRequest(
+    'an agent of kind copilot needs a GitHub token: start the service with COPILOT_GITHUB_TOKEN. In a cluster it uses the token of the owner of the run, from the vault of user tokens (infra.azure of the environment file), and this service has no such vault',
+  )
 }
 
 const absent = () =>

@@ -1,6 +1,6 @@
 import { MODEL_CREDENTIAL } from '../../../contracts/egress.ts'
 import type { AgentKind } from '../kind.ts'
-import { charterOf, invalidRequest, requiredModel } from '../requested-model.ts'
+import { charterOf, invalidRequest, offeredModel, requiredModel } from '../requested-model.ts'
 
 /** The environment of the model runtime, with a server that it connects to itself. */
 const withoutProxy = (env: Readonly<Record<string, string>> = {}, url: string) => ({
@@ -10,13 +10,14 @@ const withoutProxy = (env: Readonly<Record<string, string>> = {}, url: string) =
 
 /** Any endpoint that implements the chat completions API, with or without a key. */
 export const openaiCompatible = {
-  resolve: (request, { openaiBaseUrl: server, openaiApiKey: token, egressUrl }) => {
+  resolve: (request, operator) => {
+    const { openaiBaseUrl: server, openaiApiKey: token, egressUrl } = operator
     if (!server) {
       throw invalidRequest(
-        'an agent of kind openaiCompatible needs an endpoint: start the service with OPENAI_BASE_URL',
+        'an agent of kind openaiCompatible needs an endpoint: start the service with OPENAI_BASE_URL (in a cluster: models.openaiCompatible of the environment file)',
       )
     }
-    const name = requiredModel(request)
+    const name = offeredModel(request, operator)
     const agent = { kind: 'openaiCompatible', ...charterOf(request) } as const
     if (egressUrl !== undefined)
       return {

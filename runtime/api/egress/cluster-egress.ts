@@ -10,7 +10,7 @@ import type { Store } from '../../store/store.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 import { patiently } from '../runs/drive/patient-store.ts'
 import { repeat } from '../runs/repeat.ts'
-import type { RouteOf } from './control-state.ts'
+import type { RouteOf, ServersOf } from './control-state.ts'
 import type { NetworkRules } from './network-rules.ts'
 import type { ReportWriter } from './report-writer.ts'
 import type { RunCredentials } from './run-credentials.ts'
@@ -24,6 +24,8 @@ export interface ClusterEgressOptions {
   readonly credentials: Pick<RunCredentials, 'forRun'>
   /** The model server of a run's agent, if the agent reaches it through the proxy. @default none does */
   readonly routeOf?: RouteOf | undefined
+  /** The servers that a run's agent reaches itself through the proxy. @default none */
+  readonly serversOf?: ServersOf | undefined
   /** Base URL of the proxy for agents. Absent if agents connect to their model servers themselves. */
   readonly modelUrl?: string | undefined
   readonly trust: Pick<EgressTrust, 'bundle'>
@@ -86,7 +88,7 @@ export class ClusterEgress implements SandboxEgress {
     const log = this.#options.log.child({ runId: served.runId })
     const run = await patiently(() => store.readRun(served.runId), { signal: served.signal, log })
     const listed = run && rules.destinationsOf(run, served.kind)
-    if (!run || (!listed && !this.#options.routeOf?.(run))) return undefined
+    if (!run || (!listed && !this.#isForAgent(run))) return undefined
     const pod: EgressPod = { uid: uids.pod, addresses: [...podAddresses] }
     const network = { ...keyPart(served), kind: served.kind, pod }
     return {
@@ -98,10 +100,22 @@ export class ClusterEgress implements SandboxEgress {
     }
   }
 
-  /** Base URL for agents. Throws `unavailable` if no replica of the proxy is connected. */
-  async url(): Promise<string> {
-    const { store, modelUrl } = this.#options
-    if (modelUrl !== undefined && (await store.countProxies(PROXY_SEEN_MS)) > 0) return modelUrl
+  /** Whether the agent itself reaches servers through the proxy. */
+  #isForAgent(run: { readonly agentSpec: unknown }): boolean {
+    const { routeOf, serversOf } = this.#options
+    return routeOf?.(run) !== undefined || serversOf?.(run) !== undefined
+  }
+
+  /** Base URL for agents. Undefined without one. Throws `unavailable` if no replica of the proxy is connected. */
+  async url(): Promise<string | undefined> {
+    const { modelUrl } = this.#options
+    if (modelUrl !== undefined) await this.requireRunning()
+    return modelUrl
+  }
+
+  /** Throws `unavailable` if no replica of the proxy is connected. */
+  async requireRunning(): Promise<void> {
+    if ((await this.#options.store.countProxies(PROXY_SEEN_MS)) > 0) return
     throw new SandboxError(
       'unavailable',
       'The agent would call its model through the egress proxy, and no replica of it is connected to the service. The operator must look at the pods of the egress proxy.',
@@ -147,7 +161,7 @@ export class ClusterEgress implements SandboxEgress {
 
   /** What the sandbox gets now: a person may have allowed more since the last time. */
   async #grantOf({ runId, generation, kind, pod }: OpenNetwork): Promise<EgressGrant> {
-    const { store, rules, credentials, trust, keys, clock, routeOf } = this.#options
+    const { store, rules, credentials, trust, keys, clock } = this.#options
     const run = await store.readRun(runId)
     const listed = run && rules.destinationsOf(run, kind)
     const { placeholders, environment } = credentials.forRun(runId, listed ?? [])
@@ -157,7 +171,7 @@ export class ClusterEgress implements SandboxEgress {
     return {
       ...(listed && { commandsToken: await sign('commands') }),
       // An AgentHost of an earlier release does not know this token, so it gets one only if its agent needs it.
-      ...(run && routeOf?.(run) && { agentHostToken: await sign('agent-host') }),
+      ...(run && this.#isForAgent(run) && { agentHostToken: await sign('agent-host') }),
       ...(isTerminated && { caBundle: trust.bundle }),
       ...(placeholders.length > 0 && { environment }),
     }

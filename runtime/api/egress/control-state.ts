@@ -18,36 +18,42 @@ export interface StateParts {
   readonly credentials: Pick<RunCredentials, 'forRun'>
   /** The model server of a run's agent, if the agent reaches it through the proxy. @default none does */
   readonly routeOf?: RouteOf | undefined
+  /** The servers that a run's agent reaches itself through the proxy. @default none */
+  readonly serversOf?: ServersOf | undefined
 }
 
 export type RouteOf = (run: { readonly agentSpec: unknown }) => ModelRoute | undefined
+export type ServersOf = (run: { readonly agentSpec: unknown }) => readonly EgressDestination[] | undefined
 
 /** One list, because lists are sent once. */
 const NOWHERE: EgressDestination[] = []
 
 /** What the proxies allow: the open networks of the store, under the rules and restrictions of this process. */
-export const generationsOf = (
-  networks: readonly LiveNetwork[],
-  { rules, restrictions, credentials, routeOf }: StateParts,
-): EgressGeneration[] =>
-  networks.flatMap((network): EgressGeneration[] => {
-    const { runId, generation, kind, owner, pod } = network
-    const route = routeOf?.(network)
-    const listed = rules.destinationsOf(network, kind)
-    if (!listed && !route) return []
-    const destinations = listed ?? NOWHERE
-    const withheld = [...rules.withheldFrom(network, kind)]
-    const { network: restriction, isFrozen } = restrictions.of({ id: runId, owner })
-    const { placeholders } = credentials.forRun(runId, destinations)
-    const held = placeholders.length > 0 ? { placeholders } : {}
-    const modelRoute = route && { ...route, ...(isFrozen && { isFrozen }) }
-    return [
-      {
-        ...{ runId, generation, phase: 'work', pod, restriction, destinations, withheld, ...held },
-        ...(modelRoute && { modelRoute }),
-      },
-    ]
-  })
+export const generationsOf = (networks: readonly LiveNetwork[], parts: StateParts): EgressGeneration[] =>
+  networks.flatMap((network) => generationOf(network, parts) ?? [])
+
+/** Undefined if neither the commands of a sandbox nor its agent may use the proxy. */
+function generationOf(
+  network: LiveNetwork,
+  { rules, restrictions, credentials, routeOf, serversOf }: StateParts,
+): EgressGeneration | undefined {
+  const { runId, generation, kind, owner, pod } = network
+  const route = routeOf?.(network)
+  const servers = serversOf?.(network)
+  const listed = rules.destinationsOf(network, kind)
+  if (!listed && !route && !servers) return undefined
+  const { network: restriction, isFrozen } = restrictions.of({ id: runId, owner })
+  // A frozen run calls no model.
+  const destinations = servers && !isFrozen ? [...(listed ?? []), ...servers] : (listed ?? NOWHERE)
+  const withheld = [...rules.withheldFrom(network, kind)]
+  const { placeholders } = credentials.forRun(runId, destinations)
+  const modelRoute = route && { ...route, ...(isFrozen && { isFrozen }) }
+  return {
+    ...{ runId, generation, phase: 'work', pod, restriction, destinations, withheld },
+    ...(placeholders.length > 0 && { placeholders }),
+    ...(modelRoute && { modelRoute }),
+  }
+}
 
 /** Writes the messages of one stream. Each list of destinations is sent once per stream, while a generation names it. */
 export class MessageWriter {

@@ -21,6 +21,8 @@ export interface NetworkRules {
   standingOf(run: NetworkRun & Pick<RunRow, 'kind'>, host: string): HostStanding
   /** Hosts that are reached without the limits of their entry, because the proxy does not look into TLS. */
   loosenedFor(kind: SandboxKind): readonly string[]
+  /** Servers that agents reach themselves, with the credential that AgentHost holds. */
+  readonly ofAgentHost: readonly EgressDestination[]
   /** The addresses that an entry of the list for agents names for a server. Undefined without such an entry. */
   addressesOf(server: URL): readonly string[] | undefined
 }
@@ -39,6 +41,7 @@ export function createNetworkRules(policy: EgressPolicy): NetworkRules {
       { agent: ofClass('agent'), command: ofClass('command') },
       { agent: loosened('agent'), command: loosened('command') },
     ),
+    ofAgentHost: allowlist(egress, 'agent', 'proxy').filter((one) => !isForCommands(one)),
     addressesOf: ({ protocol, hostname, port }) => {
       const number = port === '' ? (protocol === 'http:' ? 80 : 443) : Number(port)
       return egress.classes.agent.find(
@@ -52,7 +55,7 @@ export function createNetworkRules(policy: EgressPolicy): NetworkRules {
 export function rulesFor(
   destinations: Readonly<Record<SandboxKind, readonly EgressDestination[]>>,
   withoutLimits: Readonly<Record<SandboxKind, readonly string[]>>,
-): Omit<NetworkRules, 'addressesOf'> {
+): Omit<NetworkRules, 'addressesOf' | 'ofAgentHost'> {
   return {
     destinationsOf: (run, kind) =>
       run.settings.network_enabled ? [...narrow(destinations[kind], hostsOf(run)).destinations] : undefined,

@@ -60,8 +60,10 @@ export type RunLimits = {
 
 /** The egress proxy, as the way of agents to their models. */
 export interface ModelProxy {
-  /** Base URL for agents. Throws `unavailable` if the proxy does not run. */
-  url(): Promise<string>
+  /** Base URL for agents. Undefined if they connect to their model servers themselves. Throws `unavailable` if the proxy does not run. */
+  url(): Promise<string | undefined>
+  /** Throws `unavailable` if the proxy does not run. Absent if agents that connect themselves do not need the proxy. */
+  requireRunning?(): Promise<void>
 }
 
 export type RunDeps = {

@@ -2,7 +2,7 @@ import { RequestedAgent } from '../../../../contracts/agents.ts'
 import type { CreateSandbox, ForkRun, Run, StartRun, WorkspaceSource } from '../../../../contracts/api.ts'
 import type { SandboxSettings, SandboxSettingsPatch } from '../../../../contracts/policy.ts'
 import { tighten } from '../../../../policies/agent/tighten.ts'
-import { requiresOutcome, resolveAgent } from '../../../agents/registry.ts'
+import { requiresOutcome } from '../../../agents/registry.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { NewRun, RunRow, Transaction } from '../../../store/store.ts'
@@ -13,8 +13,8 @@ import { timeOrderedId } from '../ids.ts'
 import { firstState } from '../machine/next.ts'
 import { toRun, WAITING_FOR_PLACE } from '../run-view.ts'
 import type { Caller } from '../service.ts'
+import { admitAgent } from './admit-agent.ts'
 import { admitGitSource, requireReachable } from './git-source.ts'
-import { modelUrlOf } from './model-url.ts'
 import {
   beginning,
   copyOrigin,
@@ -94,9 +94,8 @@ type Prepared = {
 
 /** Decides workspace, policy and agent before the run exists. Throws if the request is invalid. */
 async function prepare({ run: deps, policy }: StartDeps, caller: Caller, wanted: Wanted): Promise<Prepared> {
-  const { kind, task, agent, interactive, request } = wanted
-  resolveAgent(agent, deps.models, caller.owner)
-  await modelUrlOf(deps, agent)
+  const { kind, task, interactive, request } = wanted
+  const agent = wanted.agent && (await admitAgent(deps, wanted.agent, caller.owner))
   const origin = wanted.origin ?? (await originOfFiles(deps, caller, request.workspace))
   const workspace = await admitSource(deps, request.workspace, kind)
   const run = {

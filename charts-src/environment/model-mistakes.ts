@@ -1,0 +1,34 @@
+import type { Environment } from './schema.ts'
+
+type Around = Pick<Environment, 'egress' | 'infra'>
+
+/** Kinds of agents that could not reach their models in this environment. */
+export function modelMistakes(
+  { openaiCompatible, copilot, foundry }: Environment['models'],
+  { egress: { mode, credentials = [] }, infra: { azure } }: Around,
+): string[] {
+  const key = openaiCompatible?.credential
+  const rules: readonly (readonly [boolean, string])[] = [
+    [
+      openaiCompatible !== undefined && mode !== 'proxy',
+      `models.openaiCompatible: is there, but egress.mode is ${mode}, and only the egress proxy inserts the key of the server`,
+    ],
+    [
+      key !== undefined && !credentials.some(({ id }) => id === key),
+      `models.openaiCompatible.credential: egress.credentials has no entry ${key}`,
+    ],
+    [
+      copilot !== undefined && azure === undefined,
+      'models.copilot: is there, but infra.azure is missing, and with it the vault of user tokens',
+    ],
+    [
+      foundry !== undefined && azure?.modelHost === undefined,
+      'models.foundry: is there, but infra.azure.modelHost is missing: name the resource in the stack file (model), and run "pulumi up" and "npm run environment" again',
+    ],
+    [
+      mode === 'closed' && (copilot !== undefined || foundry !== undefined),
+      'models: names models, but egress.mode is closed, and no agent reaches them',
+    ],
+  ]
+  return rules.flatMap(([applies, message]) => (applies ? [message] : []))
+}

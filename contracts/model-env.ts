@@ -1,0 +1,31 @@
+import * as z from 'zod'
+import { RequestedKind } from './agents.ts'
+
+/** Names of models with commas between them, beginning with the default. */
+const ModelNames = z
+  .string()
+  .regex(
+    /^[\x21-\x2b\x2d-\x7e]{1,256}(,[\x21-\x2b\x2d-\x7e]{1,256}){0,63}$/,
+    'must be names with commas between them',
+  )
+  .transform((text) => text.split(','))
+
+const Kinds = z
+  .string()
+  .transform((text) => text.split(','))
+  .pipe(z.array(RequestedKind).min(1))
+
+/** Settings that say which agents and models callers may request. */
+export const MODEL_ENV = {
+  /** The kinds of agents that callers may request, with commas between them. The default is every kind. */
+  AGENTWEAVER_AGENT_KINDS: Kinds.optional(),
+  /** The models of each kind, beginning with its default. Without a list, a caller may name any model. */
+  AGENTWEAVER_OPENAI_MODELS: ModelNames.optional(),
+  AGENTWEAVER_COPILOT_MODELS: ModelNames.optional(),
+  AGENTWEAVER_FOUNDRY_MODELS: ModelNames.optional(),
+  /** Base URL of the Azure AI resource for agents of kind `foundry`, which use the Azure identity of their pod. */
+  AGENTWEAVER_FOUNDRY_URL: z
+    .url({ protocol: /^https$/ })
+    .regex(/^[^@?#]+$/, 'must have no user, query or fragment')
+    .optional(),
+} as const

@@ -1,0 +1,142 @@
+import { randomBytes, timingSafeEqual } from 'node:crypto'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import type { ProxyAddress } from '../../azure/workload-identity.ts'
+import { messageOf } from '../../kit/errors.ts'
+import type { Log } from '../../kit/log.ts'
+
+export interface AgentRelayOptions {
+  /** The egress proxy. */
+  readonly proxy: URL
+  /** The token of this AgentHost. Waits for the first one. */
+  readonly fetchToken: () => Promise<string>
+  readonly log: Log
+}
+
+const USER = 'agent'
+const CONNECT_MS = 10_000
+const MAX_CONNECTIONS = 64
+/** `HOST:PORT`, as programs write it in CONNECT. */
+const TARGET = /^[A-Za-z0-9._-]{1,255}:\d{1,5}$/
+
+/**
+ * The way of the agent to its servers through an egress proxy that wants a token. The agent runtime gets the address of a
+ * proxy when it starts, and tokens are replaced while it runs, so it gets the address of this relay, which adds the newest
+ * token. Commands of a pod share the loopback interface, so the relay has a password of its own.
+ */
+export class AgentRelay {
+  readonly #options: AgentRelayOptions
+  readonly #server: Server
+  readonly #password = randomBytes(24).toString('base64url')
+  readonly #sockets = new Set<Socket>()
+  #port = 0
+
+  constructor(options: AgentRelayOptions) {
+    this.#options = options
+    this.#server = createServer((_request, response) => response.writeHead(405).end())
+    this.#server.maxConnections = MAX_CONNECTIONS
+    this.#server.on('connect', (request, client: Socket, head) => this.#onConnect(request, client, head))
+    this.#server.on('error', (error) =>
+      options.log.error('the relay of the agent failed', { error: messageOf(error) }),
+    )
+  }
+
+  async listen(): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    this.#server.once('error', reject)
+    this.#server.listen({ port: 0, host: '127.0.0.1' }, resolve)
+    await promise
+    this.#port = (this.#server.address() as AddressInfo).port
+  }
+
+  /** For programs that take the address of a proxy from a variable. */
+  get url(): string {
+    return `http://${USER}:${this.#password}@127.0.0.1:${this.#port}`
+  }
+
+  get address(): ProxyAddress {
+    return { host: 'http://127.0.0.1', port: this.#port, username: USER, password: this.#password }
+  }
+
+  /** The redactor must know it: it is in the environment of the agent runtime. */
+  get password(): string {
+    return this.#password
+  }
+
+  close(): void {
+    this.#server.close()
+    for (const socket of this.#sockets) socket.destroy()
+  }
+
+  #onConnect(request: IncomingMessage, client: Socket, head: Buffer): void {
+    this.#hold(client)
+    if (!this.#isKnown(request.headers['proxy-authorization'])) {
+      client.end(
+        'HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic realm="agentweaver"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n',
+      )
+      return
+    }
+    const target = request.url ?? ''
+    if (!TARGET.test(target)) {
+      client.end('HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n')
+      return
+    }
+    this.#relay(client, target, head).catch((error: unknown) => {
+      this.#options.log.warn('a connection of the agent could not be relayed', { error: messageOf(error) })
+      client.end('HTTP/1.1 502 Bad Gateway\r\nconnection: close\r\ncontent-length: 0\r\n\r\n')
+    })
+  }
+
+  #isKnown(header = ''): boolean {
+    const wanted = Buffer.from(`Basic ${Buffer.from(`${USER}:${this.#password}`).toString('base64')}`)
+    const given = Buffer.from(header)
+    return given.length === wanted.length && timingSafeEqual(given, wanted)
+  }
+
+  /** The answer of the proxy is passed on unchanged, also a refusal. */
+  async #relay(client: Socket, target: string, head: Buffer): Promise<void> {
+    const token = await this.#options.fetchToken()
+    const upstream = await dial(this.#options.proxy)
+    this.#hold(upstream)
+    if (client.destroyed) {
+      upstream.destroy()
+      return
+    }
+    upstream.once('close', () => client.destroySoon())
+    client.once('close', () => upstream.destroy())
+    upstream.write(
+      `CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\nProxy-Authorization: Bearer ${token}\r\n\r\n`,
+    )
+    upstream.write(head)
+    client.pipe(upstream).pipe(client)
+  }
+
+  #hold(socket: Socket): void {
+    socket.on('error', () => socket.destroy())
+    this.#sockets.add(socket)
+    socket.once('close', () => this.#sockets.delete(socket))
+  }
+}
+
+const DEFAULT_PORT = 80
+
+async function dial({ hostname, port }: URL): Promise<Socket> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const socket = connect({
+    host: hostname.replace(/^\[|\]$/g, ''),
+    port: port === '' ? DEFAULT_PORT : Number(port),
+    noDelay: true,
+    timeout: CONNECT_MS,
+  })
+  socket.once('connect', resolve)
+  socket.once('error', reject)
+  socket.once('timeout', () => reject(new Error('the egress proxy does not answer')))
+  try {
+    await promise
+    socket.setTimeout(0)
+    return socket
+  } catch (error) {
+    socket.destroy()
+    throw error
+  }
+}

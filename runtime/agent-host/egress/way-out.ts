@@ -1,0 +1,50 @@
+import type { AgentConfig } from '../../../contracts/agents.ts'
+import { SandboxError } from '../../kit/errors.ts'
+import type { Log } from '../../kit/log.ts'
+import type { AzureSettings } from '../credential/azure-settings.ts'
+import { AgentRelay } from './agent-relay.ts'
+
+export interface WayOut {
+  /** The environment of the agent runtime. */
+  readonly runtimeEnv: Readonly<Record<string, string>>
+  readonly azure: AzureSettings | undefined
+  /** The servers can be reached when the first token has come, which is after the configuration. */
+  readonly isOpenedLater: boolean
+  close(): void
+}
+
+type Reach = {
+  readonly runtimeEnv: Readonly<Record<string, string>>
+  readonly azure?: AzureSettings | undefined
+  readonly log: Log
+}
+
+type TokenParts = {
+  readonly fetchToken: () => Promise<string>
+  readonly learn: (value: string) => void
+}
+
+/** How the agent and its credential reach their servers. Throws `configure_failed` if the way needs a proxy that is not set. */
+export async function openWayOut(
+  agent: AgentConfig,
+  { runtimeEnv, azure, log }: Reach,
+  { fetchToken, learn }: TokenParts,
+): Promise<WayOut> {
+  if (!('proxyToken' in agent) || agent.proxyToken === undefined)
+    return { runtimeEnv, azure, isOpenedLater: false, close: () => undefined }
+  const { HTTPS_PROXY: proxy } = runtimeEnv
+  if (proxy === undefined)
+    throw new SandboxError(
+      'configure_failed',
+      `an agent of kind ${agent.kind} would connect through the egress proxy, and this AgentHost has no HTTPS_PROXY`,
+    )
+  const relay = new AgentRelay({ proxy: new URL(proxy), fetchToken, log })
+  await relay.listen()
+  learn(relay.password)
+  return {
+    runtimeEnv: { ...runtimeEnv, HTTPS_PROXY: relay.url },
+    azure: azure && { ...azure, identity: { ...azure.identity, proxy: relay.address } },
+    isOpenedLater: true,
+    close: () => relay.close(),
+  }
+}

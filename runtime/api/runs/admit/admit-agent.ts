@@ -1,0 +1,22 @@
+import type { RequestedAgent } from '../../../../contracts/agents.ts'
+import { connectsItself, resolveAgent } from '../../../agents/registry.ts'
+import type { RunDeps } from '../deps.ts'
+import { modelUrlOf } from './model-url.ts'
+
+/**
+ * Completes the agent of a request. Throws if no run with this agent can start now: `invalid_request` if the operator does
+ * not offer it or has not configured it, `unavailable` if its way to the model is interrupted. The list of models asks the
+ * same function.
+ */
+export async function admitAgent(
+  deps: Pick<RunDeps, 'modelProxy' | 'models'>,
+  request: RequestedAgent,
+  owner: string,
+): Promise<RequestedAgent> {
+  const { agent } = resolveAgent(request, deps.models, owner)
+  await modelUrlOf(deps, request)
+  if (connectsItself(request)) await deps.modelProxy?.requireRunning?.()
+  if (request.kind === 'scripted' || !('model' in agent)) return request
+  // Stored with the run, so that it keeps its model when the operator changes the default.
+  return { ...request, model: typeof agent.model === 'string' ? agent.model : agent.model.name }
+}

@@ -1,0 +1,156 @@
+import { describe, expect, it } from 'vitest'
+import { checkTree } from '../../charts-src/checks/check-tree.ts'
+import { apiEnv } from '../../charts-src/constructs/api-env.ts'
+import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
+import { readConfig } from '../../runtime/api/config.ts'
+import {
+  anEnvironment,
+  aTree,
+  type EnvironmentName,
+  environmentText,
+  type Loose,
+  mistakesWith,
+  objectIn,
+  PROXY_SIZE,
+  setEgress,
+} from './fixture.ts'
+
+const AZURE_AI = 'aw-models.openai.azure.com'
+
+function environmentWith(name: EnvironmentName, change: (value: Loose) => void) {
+  const value = JSON.parse(environmentText(name)) as Loose
+  change(value)
+  const loaded = loadEnvironment(name, JSON.stringify(value))
+  if (!loaded.ok) throw new Error(loaded.mistakes.join('\n'))
+  return loaded.environment
+}
+
+const all = (value: Loose) => {
+  value['egress'].credentials = [{ id: 'model' }]
+  value['sizes'].egressProxy.credentials = PROXY_SIZE.container
+  value['infra'].azure.modelHost = AZURE_AI
+  value['models'] = {
+    openaiCompatible: {
+      baseUrl: 'https://models.corp.example.com/v1',
+      credential: 'model',
+      names: ['a', 'b'],
+    },
+    copilot: { names: ['gpt-5'] },
+    foundry: { names: ['gpt-5-mini', 'gpt-5'] },
+  }
+}
+
+const read = (env: Record<string, string>) => readConfig(env, { home: '/home/a', cwd: '/home/a' })
+
+describe('the models of an environment', () => {
+  it('become settings of the API, which reads them', () => {
+    const environment = environmentWith('prod', all)
+    const { containers } = objectIn(aTree(environment), 'Deployment', 'agentweaver-api')['spec'].template.spec
+    const env = containers[0].env as { name: string; value: string }[]
+
+    const { models } = read(Object.fromEntries(env.map(({ name, value }) => [name, value])))
+
+    expect(checkTree(aTree(environment))).toEqual([])
+    expect(models).toEqual({
+      kinds: ['scripted', 'openaiCompatible', 'copilot', 'foundry'],
+      openaiBaseUrl: 'https://models.corp.example.com/v1',
+      modelCredential: 'model',
+      foundryUrl: `https://${AZURE_AI}/openai/v1`,
+      names: { openaiCompatible: ['a', 'b'], copilot: ['gpt-5'], foundry: ['gpt-5-mini', 'gpt-5'] },
+    })
+    expect(env).toContainEqual({
+      name: 'AGENTWEAVER_EGRESS_PROXY_ADDRESS',
+      value: environment.egress.proxyAddress,
+    })
+  })
+
+  it('name the Azure AI resource in the pods of agents and in the list of the proxy too', () => {
+    const tree = aTree(environmentWith('prod', all))
+    const template = objectIn(tree, 'SandboxTemplate', 'agentweaver-agent')['spec'].podTemplate.spec
+    const [agentHost] = template.containers.filter(({ name }: Loose) => name === 'agent-host')
+
+    expect(agentHost.env).toContainEqual({ name: 'AGENT_HOST_FOUNDRY_URL', value: `https://${AZURE_AI}` })
+    expect(objectIn(tree, 'ConfigMap', 'agentweaver-policy')['data']['egress.yaml']).toContain(
+      `host: ${AZURE_AI}`,
+    )
+  })
+
+  it('are none without the section: only scripted agents', () => {
+    const environment = environmentWith('prod', (value) => delete value['models'])
+
+    expect(environment.models).toEqual({})
+    expect(read(apiEnv(environment)).models).toEqual({ kinds: ['scripted'], names: {} })
+  })
+
+  it.each(['dev', 'prod'] as const)('are those of GitHub in %s', (name) => {
+    expect(apiEnv(anEnvironment(name))).toMatchObject({
+      AGENTWEAVER_AGENT_KINDS: 'scripted,copilot',
+      AGENTWEAVER_COPILOT_MODELS: 'claude-sonnet-4.5,gpt-5',
+    })
+  })
+
+  it.for<[string, EnvironmentName, (value: Loose) => void, string]>([
+    [
+      'a model server without the proxy',
+      'dev',
+      (value) => {
+        setEgress(value, { mode: 'fqdn' })
+        value['models'] = { openaiCompatible: { baseUrl: 'https://a.example/v1', names: ['a'] } }
+      },
+      'models.openaiCompatible: is there, but egress.mode is fqdn',
+    ],
+    [
+      'a key that is no credential',
+      'dev',
+      (value) => {
+        value['models'] = {
+          openaiCompatible: { baseUrl: 'https://a.example/v1', credential: 'other', names: ['a'] },
+        }
+      },
+      'models.openaiCompatible.credential: egress.credentials has no entry other',
+    ],
+    [
+      'a server without TLS',
+      'dev',
+      (value) => {
+        value['models'] = { openaiCompatible: { baseUrl: 'http://a.example/v1', names: ['a'] } }
+      },
+      'models.openaiCompatible.baseUrl: ',
+    ],
+    [
+      'no name',
+      'dev',
+      (value) => {
+        value['models'] = { copilot: { names: [] } }
+      },
+      'models.copilot.names: ',
+    ],
+    [
+      "GitHub's models without a vault",
+      'local',
+      (value) => {
+        value['models'] = { copilot: { names: ['gpt-5'] } }
+      },
+      'models.copilot: is there, but infra.azure is missing',
+    ],
+    [
+      'models of Azure AI without a resource',
+      'dev',
+      (value) => {
+        value['models'] = { foundry: { names: ['gpt-5'] } }
+      },
+      'models.foundry: is there, but infra.azure.modelHost is missing',
+    ],
+    [
+      'a model in mode closed',
+      'dev',
+      (value) => {
+        setEgress(value, { mode: 'closed' })
+        value['models'] = { copilot: { names: ['gpt-5'] } }
+      },
+      'models: names models, but egress.mode is closed',
+    ],
+  ])('are rejected with %s', ([_what, name, change, message]) => {
+    expect(mistakesWith(name, change).join('\n')).toContain(message)
+  })
+})

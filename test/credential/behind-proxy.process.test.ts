@@ -1,0 +1,190 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, expect, it, onTestFinished } from 'vitest'
+import { apiEnv } from '../../charts-src/constructs/api-env.ts'
+import type { Environment } from '../../charts-src/environment/schema.ts'
+import type { RequestedAgent } from '../../contracts/agents.ts'
+import { SandboxSettings } from '../../contracts/policy.ts'
+import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { createAgentHostClient } from '../../runtime/agent-host-client/client.ts'
+import { resolveAgent } from '../../runtime/agents/registry.ts'
+import { readConfig } from '../../runtime/api/config.ts'
+import { serversOf } from '../../runtime/api/egress/agent-servers.ts'
+import { createNetworkRules } from '../../runtime/api/egress/network-rules.ts'
+import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
+import { createRestrictionCalls } from '../../runtime/api/runs/restrictions/set-restriction.ts'
+import { createLaptop, startOnPort } from '../agent-host/laptop-hosts.ts'
+import { anEnvironment, aTree, objectIn } from '../charts/fixture.ts'
+import { BEARER, collect, configure, never, turnEnded } from '../conformance/agent-host-cases/host.ts'
+import { deploymentRig, open, startControl, startProxy, tokenFor } from '../egress/cluster-rig.ts'
+import { startCopilotService } from '../fakes/copilot-service.ts'
+import { startNameProxy } from '../fakes/name-proxy.ts'
+import { startTlsFront } from '../fakes/tls-front.ts'
+import { until } from '../helpers/until.ts'
+import { givenRun } from '../store/rows.ts'
+import { startAzure } from './azure-rig.ts'
+import { NAME } from './open-credential.ts'
+
+const LOGIN = 'login.microsoftonline.com'
+const VAULT = 'aw-users.vault.azure.net'
+const GITHUB = 'api.github.com'
+const COPILOT = 'api.business.githubcopilot.com'
+const MODELS = 'aw-models.openai.azure.com'
+const TOKEN = 'gho_0123456789abcdefghijABCDEFGHIJ012345'
+const POD = { uid: 'pod-1', addresses: ['127.0.0.1'] }
+
+const laptop = createLaptop()
+afterAll(() => laptop.remove())
+
+/** The committed environment of production, with the hosts of the fakes and a model resource. */
+function environment(): Environment {
+  const { infra, ...rest } = anEnvironment('prod')
+  const { azure } = infra
+  if (!azure) throw new Error('production is on Azure')
+  const vaults = { ...azure.vaults, userTokens: { ...azure.vaults.userTokens, host: VAULT } }
+  return {
+    ...rest,
+    infra: { ...infra, azure: { ...azure, loginHost: LOGIN, vaults, modelHost: MODELS } },
+    models: { copilot: { names: ['gpt-fake'] }, foundry: { names: ['gpt-fake'] } },
+  }
+}
+
+/** The settings of the service, and its list of destinations, as the tree of the environment has them. */
+function rendered() {
+  const tree = environment()
+  const { models } = readConfig(apiEnv(tree), { home: '/home/a', cwd: '/home/a' })
+  const policy = objectIn(aTree(tree), 'ConfigMap', 'agentweaver-policy')['data']['egress.yaml'] as string
+  return { models, rules: createNetworkRules(loadEgressPolicy(policy)) }
+}
+
+/**
+ * A run whose agent is configured with the settings of the tree: a real AgentHost, a real replica of the egress proxy, and
+ * the servers of Azure and GitHub under their names. The replica reaches them through a proxy that knows their ports.
+ */
+async function aRunOf(requested: RequestedAgent) {
+  const azure = await startAzure()
+  azure.vault.setSecret(NAME, TOKEN)
+  const service = await startCopilotService({
+    respond: () => ({ text: 'Hello.' }),
+    publicOrigin: `https://${COPILOT}`,
+  })
+  const front = await startTlsFront(
+    azure.authority.serverFor(GITHUB, COPILOT, MODELS),
+    Number(new URL(service.origin).port),
+  )
+  const places = [GITHUB, COPILOT, MODELS].map((name) => [name, front.port] as const)
+  const names = await startNameProxy(
+    new Map([...places, [LOGIN, azure.entra.port], [VAULT, azure.vault.port]]),
+  )
+  onTestFinished(async () => {
+    front.close()
+    await Promise.all([service.close(), names.close()])
+  })
+  const { models, rules } = rendered()
+  const deployment = { ...(await deploymentRig([443])), rules, serversOf: serversOf(rules) }
+  const { url, restrictions } = await startControl(deployment)
+  const upstream = { host: '127.0.0.1', port: Number(new URL(names.url).port) }
+  const proxy = await startProxy(deployment, url, { upstream })
+  await until('the replica has a lease', () => proxy.lease.isHeld)
+  const { store, keys } = deployment
+  const settings = SandboxSettings.parse({ network_enabled: false })
+  const runId = await givenRun(store, { settings, state: 'running', agentSpec: requested })
+  await store.transaction((tx) => tx.changeRun(runId, { generation: 1 }))
+  await store.openNetwork({ runId, generation: 1, kind: 'agent', pod: POD })
+
+  const caFile = join(laptop.folder, 'ca.pem')
+  writeFileSync(caFile, azure.authority.certificate)
+  const { identity, vaultUrl = '' } = azure.settings
+  const proxyUrl = `http://127.0.0.1:${proxy.port}`
+  const host = await startOnPort(laptop, {
+    AGENT_HOST_VAULT_URL: vaultUrl,
+    AGENT_HOST_FOUNDRY_URL: `https://${MODELS}`,
+    AGENT_HOST_AZURE_CLIENT_ID: identity.clientId,
+    AGENT_HOST_AZURE_TENANT_ID: identity.tenantId,
+    AGENT_HOST_AZURE_TOKEN_FILE: identity.tokenFile,
+    NODE_EXTRA_CA_CERTS: caFile,
+    SSL_CERT_FILE: caFile,
+    HTTPS_PROXY: proxyUrl,
+    NO_PROXY: 'localhost,127.0.0.1,::1',
+  })
+  onTestFinished(() => host.close())
+  const change = resolveAgent(
+    requested,
+    { ...models, needsProxyToken: true, secretNameOf: () => NAME },
+    'alice',
+  )
+  const subject = { start: async () => host, keys: () => laptop.keys, hasIdentity: false }
+  const { status, text } = await configure(subject, host, { change })
+  expect(status, text).toBe(200)
+  const client = createAgentHostClient(host.address, BEARER)
+  onTestFinished(() => client.close())
+  const run = async () => {
+    await client.turns.start({ id: 't1', prompt: 'go' }, never)
+    return (await collect({ client }, turnEnded)).at(-1)?.event
+  }
+  const give = async () =>
+    client.giveEgress({ agentHostToken: await tokenFor({ keys, runId, caller: 'agent-host' }) }, never)
+  return { azure, service, names, proxy, store, keys, runId, restrictions, client, give, run }
+}
+
+it('runs an agent of kind copilot behind the proxy, with the token of the owner from the vault', async () => {
+  const { service, names, give, run } = await aRunOf({ kind: 'copilot' })
+
+  await give()
+  const end = await run()
+
+  expect(end).toMatchObject({ data: { state: 'completed' } })
+  expect(service.requests[0]?.headers['authorization']).toBe(`Bearer ${TOKEN}`)
+  expect(new Set(names.asked)).toEqual(new Set([LOGIN, VAULT, GITHUB, COPILOT]))
+})
+
+it('runs an agent of kind foundry behind the proxy, with a token of the identity of its pod', async () => {
+  const { azure, service, names, give, run } = await aRunOf({ kind: 'foundry' })
+
+  await give()
+  const end = await run()
+
+  expect(end).toMatchObject({ data: { state: 'completed' } })
+  expect(service.paths).toContain('POST /openai/v1/chat/completions')
+  expect(service.requests[0]?.headers['authorization']).toMatch(/^Bearer ey/)
+  expect(azure.vault.requests).toEqual([])
+  expect(new Set(names.asked)).toEqual(new Set([LOGIN, MODELS]))
+})
+
+it('fails the first turn with the reason if the owner has no token in the vault', async () => {
+  const { azure, service, give, run } = await aRunOf({ kind: 'copilot' })
+  azure.vault.deleteSecret(NAME)
+
+  await give()
+  const end = await run()
+
+  expect(end).toMatchObject({ data: { state: 'failed', code: 'credential_absent' } })
+  expect(service.paths).toEqual([])
+})
+
+it('opens these servers to the agent alone, and to no agent of a frozen run', async () => {
+  const { proxy, keys, runId, store, restrictions, names } = await aRunOf({ kind: 'copilot' })
+  const connectAs = async (caller: 'commands' | 'agent-host') => {
+    const { socket, head } = await open(
+      proxy.port,
+      `${GITHUB}:443`,
+      `Bearer ${await tokenFor({ keys, runId, caller })}`,
+    )
+    socket.destroy()
+    return head
+  }
+
+  expect(await connectAs('commands')).toMatch(/^HTTP\/1\.1 403 .*/)
+  expect(await connectAs('commands')).toContain('only the agent itself may reach this host')
+  expect(await connectAs('agent-host')).toMatch(/^HTTP\/1\.1 200/)
+  await restrictions.refresh()
+  const deps = { store, restrictions, clock: () => new Date(), redactText: (text: string) => text }
+  const calls = createRestrictionCalls(deps, createAuditTrail(keys), () => undefined)
+  const scope = { kind: 'run', id: runId } as const
+  await calls.setRestriction(
+    { owner: 'root', role: 'operator' },
+    { scope, level: 'frozen', reason: 'a test' },
+  )
+  await until('the proxy refuses', async () => (await connectAs('agent-host')).startsWith('HTTP/1.1 403'))
+  expect(names.asked).not.toContain(VAULT)
+})
