@@ -11,7 +11,8 @@ export const AUDIT_LIMITS = { maxPage: 1000, defaultPage: 100, maxProblems: 100 
  * file API ended. `decision`: who decided a request for approval. `egress.allowed`: who allowed a run one more host, and why.
  * `egress.anomaly`: what the egress proxy noticed. `egress.denied`: a connection that was refused. `restriction.changed`: who
  * restricted runs, how far, and why. `workspace.cloned`: the repository and the commit that a run began with. `key.created`,
- * `key.revoked`: who created or revoked which API key. `seal`: the final head of a run's chain.
+ * `key.revoked`: who created or revoked which API key. `seal`: the final head of a run's chain. `run.erased`: who erased a run
+ * with its records, and their final head. `data.exported`: who exported the data of an owner.
  */
 export const AuditKind = z.enum([
   'intent',
@@ -27,6 +28,8 @@ export const AuditKind = z.enum([
   'key.created',
   'key.revoked',
   'seal',
+  'run.erased',
+  'data.exported',
 ])
 export type AuditKind = z.infer<typeof AuditKind>
 
@@ -58,7 +61,7 @@ export const AuditRecord = z.strictObject({
   exitCode: z.number().optional(),
   bytes: z.number().optional(),
   outcome: z.string().optional(),
-  /** In a record of kind `seal`: the final head of a run's chain. */
+  /** In a record of kind `seal` or `run.erased`: the final head of a run's chain. */
   sealed: AuditHead.extend({ runId: z.string() }).optional(),
   keyId: z.string(),
 })

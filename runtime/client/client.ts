@@ -29,6 +29,8 @@ import {
 } from '../../contracts/api-keys.ts'
 import { AuditPage, AuditVerification } from '../../contracts/audit.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
+import { ModelList } from '../../contracts/models.ts'
+import { ErasedData, OwnerDataLine } from '../../contracts/owner-data.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { Restriction, RestrictionList, type SetRestriction } from '../../contracts/restrictions.ts'
 import { BUNDLE_MEDIA_TYPE, PATCH_MEDIA_TYPE, RunDiff } from '../../contracts/results.ts'
@@ -108,6 +110,7 @@ export function createClient(options: ClientOptions) {
     ...restrictionCalls(parts),
     ...trustCalls(parts),
     ...auditCalls(parts),
+    ...dataCalls(parts),
     ...keyCalls(parts),
   }
 }
@@ -306,6 +309,9 @@ function decisionCalls({ call, command }: Parts) {
 function policyCalls({ call }: Parts) {
   const path = API_ROUTES.sandboxPolicy
   return {
+    /** The kinds of agents and the models that a run can use, and why others cannot start. */
+    listModels: (options?: CallOptions) =>
+      call(ModelList, { method: 'GET', path: API_ROUTES.models, ...options }),
     readPolicy: (options?: CallOptions) => call(SandboxSettings, { method: 'GET', path, ...options }),
     /** Fields that the body omits are reset to their defaults. */
     replacePolicy: (json: SandboxSettingsPatch, options?: CallOptions) =>
@@ -376,6 +382,22 @@ function auditCalls({ transport, call }: Parts) {
       for await (const line of linesOf(answer.body ?? emptyBody())) {
         yield parseAnswer(AuditVerification, line)
       }
+    },
+  }
+}
+
+function dataCalls({ transport }: Parts) {
+  const path = API_ROUTES.data
+  return {
+    /** What the service stores of an owner; the caller by default. The last line has the type `end`. */
+    async *exportData(query: { owner?: string } = {}, options?: CallOptions): AsyncGenerator<OwnerDataLine> {
+      const answer = await transport.open({ method: 'GET', path, query, ...options })
+      for await (const line of linesOf(answer.body ?? emptyBody())) yield parseAnswer(OwnerDataLine, line)
+    },
+    /** Erases an owner whose runs have ended. Yields progress reports; the last one is complete. */
+    async *eraseData(query: { owner: string }, options?: CallOptions): AsyncGenerator<ErasedData> {
+      const answer = await transport.open({ method: 'DELETE', path, query, ...options })
+      for await (const line of linesOf(answer.body ?? emptyBody())) yield parseAnswer(ErasedData, line)
     },
   }
 }

@@ -1,12 +1,13 @@
 import type * as z from 'zod'
 import type { HostEnvelope, RunEnvelope, RunEvent } from '../../contracts/events.ts'
 import type { ApiKeyStore, ApiKeyTransaction } from './api-key-store.ts'
-import type { AuditHead, AuditQuery, AuditRow } from './audit-rows.ts'
+import type { AuditHead, AuditReads, AuditRow } from './audit-rows.ts'
 import type { CallChange, CallRow, NewCall, ReleasedCalls } from './call-row.ts'
 import type { Checkpoint, CheckpointStore, CheckpointTransaction, RunOrigin } from './checkpoint.ts'
 import type * as columns from './columns.ts'
 import type { ContributionTransaction } from './contributions.ts'
 import type { EgressReads, EgressTransaction } from './egress.ts'
+import type { ErasureStore, ErasureTransaction } from './erasure-store.ts'
 import type { EventListener } from './event-listeners.ts'
 import type { EventReads } from './event-reads.ts'
 import type { IdempotencyStore } from './idempotency-store.ts'
@@ -242,6 +243,7 @@ export interface Transaction
     QueueTransaction,
     CheckpointTransaction,
     EgressTransaction,
+    ErasureTransaction,
     RestrictionTransaction {
   insertRun(run: NewRun): Promise<RunRow>
   /** Reads the run and locks it against other writers until the transaction ends, so that the result stays valid. */
@@ -353,7 +355,9 @@ export interface Store
     QueueReads,
     CheckpointStore,
     EgressReads,
+    ErasureStore,
     RestrictionReads,
+    AuditReads,
     EventReads {
   readonly engine: 'sqlite' | 'postgres'
   /**
@@ -410,15 +414,6 @@ export interface Store
     readonly after?: string
     readonly limit: number
   }): Promise<{ items: (Omit<TrustedFolder, 'settings'> & { readonly hasFile: boolean })[]; next?: string }>
-
-  readAudit(query: AuditQuery): Promise<{ items: AuditRow[]; next?: string }>
-  /**
-   * Reads the current head of a chain without a lock; undefined if the run does not exist. The deployment's chain never
-   * ends.
-   */
-  readAuditHead(runId: string): Promise<(AuditHead & { readonly isEnded: boolean }) | undefined>
-  /** The smallest id of a run, or run id in the audit, that is greater than this one. */
-  nextAuditChain(among: 'runs' | 'records', after: string): Promise<string | undefined>
 
   /** Acquires or renews a lease; returns false if another holder has it. */
   acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean>

@@ -46,6 +46,7 @@ test('the document has exactly the routes of the interface', async () => {
     Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
   )
   expect(served.sort()).toEqual([
+    'DELETE /api/data',
     'DELETE /api/keys/{keyId}',
     'DELETE /api/runs/{id}/commands/{commandId}',
     'DELETE /api/runs/{id}/files/{path}',
@@ -55,8 +56,10 @@ test('the document has exactly the routes of the interface', async () => {
     'DELETE /api/trusted-folders',
     'GET /api/audit',
     'GET /api/audit/verification',
+    'GET /api/data',
     'GET /api/keys',
     'GET /api/me',
+    'GET /api/models',
     'GET /api/restrictions',
     'GET /api/runs',
     'GET /api/runs/{id}',

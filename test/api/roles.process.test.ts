@@ -41,6 +41,9 @@ const TABLE: Readonly<Record<string, readonly [others: string, own: string]>> = 
   'PUT /api/runs/:id/files/*': ['hffy', 'yfyy'],
   'DELETE /api/runs/:id/files/*': ['hffy', 'yfyy'],
   'GET /api/runs/:id/audit': ['hyfy', 'yyyy'],
+  'GET /api/data': ['fyfy', 'yyyy'],
+  // An operator gets 409 here, because the runs have not ended.
+  'DELETE /api/data': ['fffy', 'fffy'],
   'GET /api/audit': ['fyfy', 'fyfy'],
   'GET /api/audit/verification': ['fyfy', 'fyfy'],
   'GET /api/runs/:id/approvals': ['hyyy', 'yyyy'],
@@ -67,6 +70,7 @@ const TABLE: Readonly<Record<string, readonly [others: string, own: string]>> = 
   'PUT /api/trusted-folders': ['yfyy', 'yfyy'],
   'DELETE /api/trusted-folders': ['yfyy', 'yfyy'],
   'GET /api/me': ['yyyy', 'yyyy'],
+  'GET /api/models': ['yyyy', 'yyyy'],
   'GET /api/keys': ['yyyy', 'yyyy'],
   'POST /api/keys': ['yfyy', 'yfyy'],
   'DELETE /api/keys/:keyId': ['hfhy', 'yfyy'],
@@ -125,7 +129,15 @@ async function objectsOf({ app, addKey }: Routes, owner: string) {
   const doneRunId = await post('/api/runs', UPLOAD)
   await post(`/api/runs/${doneRunId}/cancel`)
   const sandboxId = await post('/api/sandboxes', { workspace: { kind: 'upload' } })
-  return { runId, waitingRunId, doneRunId, sandboxId, requestId: `apr_${'0'.repeat(32)}`, keyId: spare.id }
+  return {
+    owner,
+    runId,
+    waitingRunId,
+    doneRunId,
+    sandboxId,
+    requestId: `apr_${'0'.repeat(32)}`,
+    keyId: spare.id,
+  }
 }
 
 /** Bodies that start no sandbox, and an empty archive. */
