@@ -7,6 +7,7 @@ import { capacityCommand } from './commands/capacity.ts'
 import type { CliContext } from './commands/command.ts'
 import { configCommand } from './commands/config.ts'
 import { cpCommand } from './commands/cp.ts'
+import { credentialCommand } from './commands/credential.ts'
 import { dataCommand } from './commands/data.ts'
 import { answerCommand, approveCommand, denyCommand } from './commands/decisions.ts'
 import { demoCommand } from './commands/demo.ts'
@@ -74,6 +75,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     doctorCommand,
     configCommand,
     keyCommand,
+    credentialCommand,
     loginCommand,
     logoutCommand,
     whoamiCommand,

@@ -11,8 +11,9 @@ export const AUDIT_LIMITS = { maxPage: 1000, defaultPage: 100, maxProblems: 100 
  * file API ended. `decision`: who decided a request for approval. `egress.allowed`: who allowed a run one more host, and why.
  * `egress.anomaly`: what the egress proxy noticed. `egress.denied`: a connection that was refused. `restriction.changed`: who
  * restricted runs, how far, and why. `workspace.cloned`: the repository and the commit that a run began with. `key.created`,
- * `key.revoked`: who created or revoked which API key. `seal`: the final head of a run's chain. `run.erased`: who erased a run
- * with its records, and their final head. `data.exported`: who exported the data of an owner.
+ * `key.revoked`: who created or revoked which API key. `credential.set`, `credential.removed`: who set or removed which own
+ * credential, never its value. `seal`: the final head of a run's chain. `run.erased`: who erased a run with its records, and
+ * their final head. `data.exported`: who exported the data of an owner.
  */
 export const AuditKind = z.enum([
   'intent',
@@ -27,6 +28,8 @@ export const AuditKind = z.enum([
   'workspace.cloned',
   'key.created',
   'key.revoked',
+  'credential.set',
+  'credential.removed',
   'seal',
   'run.erased',
   'data.exported',

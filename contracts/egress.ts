@@ -71,6 +71,11 @@ export const EgressDestination = z.strictObject({
   allow: z.array(z.enum(EGRESS_SPELLINGS)).min(1).optional(),
   /** The credential that the proxy inserts into requests in place of its placeholder. */
   credential: CredentialId.optional(),
+  /**
+   * The proxy adds the credential to every request: as the password of this user, or as a bearer token. Without it, the proxy
+   * only replaces the placeholder.
+   */
+  attach: z.strictObject({ user: z.string().max(128).optional() }).optional(),
 })
 export type EgressDestination = z.infer<typeof EgressDestination>
 

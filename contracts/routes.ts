@@ -41,6 +41,7 @@ export const API_ROUTES = {
   keys: '/api/keys',
   me: '/api/me',
   signIn: '/api/sign-in',
+  userCredentials: '/api/me/credentials',
 } as const
 
 /** The API's routes for replicas of the egress proxy, on a separate port. */

@@ -28,6 +28,8 @@ export interface ModelSettings {
   /** The models of a kind, beginning with its default. Without a list, a caller can name any model. */
   readonly names?: { readonly [K in ModelKind]?: readonly string[] }
   readonly copilotToken?: string
+  /** The GitHub token that an owner has set. It is used instead of `copilotToken`. */
+  readonly gitHubTokenOf?: (owner: string) => string | undefined
   /** Name of an owner's token in the vault of user tokens; undefined if there is no vault. */
   readonly secretNameOf?: (owner: string) => string
 }

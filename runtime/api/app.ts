@@ -5,6 +5,7 @@ import { API_ROUTES } from '../../contracts/routes.ts'
 import type { SignInMethods } from '../../contracts/sign-in.ts'
 import type { Log } from '../kit/log.ts'
 import type { Store } from '../store/store.ts'
+import type { UserCredentialService } from './credentials/user-credential-service.ts'
 import { guardRoutes } from './http/authenticate.ts'
 import { endRepliesOfInvalidCredentials } from './http/credential-watch.ts'
 import { Downloads } from './http/downloads.ts'
@@ -40,6 +41,7 @@ import { sandboxRoutes } from './routes/sandboxes.ts'
 import { signInRoutes } from './routes/sign-in.ts'
 import { suspensionRoutes } from './routes/suspension.ts'
 import { trustedFolderRoutes } from './routes/trusted-folders.ts'
+import { userCredentialRoutes } from './routes/user-credentials.ts'
 import { workspaceRoutes } from './routes/workspace.ts'
 import type { RunService } from './runs/service.ts'
 
@@ -50,6 +52,7 @@ export interface AppOptions {
     'readApiKey' | 'noteApiKeyUse' | 'listUnusableApiKeys' | 'readIdempotencyKey' | 'writeIdempotencyKey'
   >
   readonly keys: KeyService
+  readonly userCredentials: UserCredentialService
   /** Absent if API keys are the only credentials. */
   readonly signIn?: SignIn | undefined
   /** How the command line signs a person in. @default with an API key only */
@@ -161,5 +164,7 @@ const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps>
   await guarded.register(auditRoutes, { ...deps, prefix: API_ROUTES.audit })
   await guarded.register(ownerDataRoutes, { ...deps, prefix: API_ROUTES.data })
   await guarded.register(meRoutes, { prefix: API_ROUTES.me })
+  const { userCredentials } = options
+  await guarded.register(userCredentialRoutes, { once, userCredentials, prefix: API_ROUTES.userCredentials })
   await guarded.register(apiKeyRoutes, { ...deps, keys: options.keys, prefix: API_ROUTES.keys })
 }

@@ -13,7 +13,9 @@ import type { Store } from '../store/store.ts'
 import { assets } from './assets.ts'
 import type { ApiConfig } from './config.ts'
 import type { Credentials } from './credentials/credentials.ts'
+
 import { withModelKey } from './credentials/model-key.ts'
+import type { UserCredentials } from './credentials/user-credentials.ts'
 import { serversOf } from './egress/agent-servers.ts'
 import { ClusterEgress } from './egress/cluster-egress.ts'
 import { ControlHub } from './egress/control-hub.ts'
@@ -36,6 +38,7 @@ type Around = {
   readonly restrictions: Restrictions
   readonly keys: DeploymentKeys
   readonly credentials: Credentials
+  readonly userCredentials: UserCredentials
   readonly redact: (text: string) => string
   readonly log: Log
 }
@@ -46,6 +49,8 @@ export type ComposedEgress = {
   readonly modelProxy?: ModelProxy
   /** Absent without a proxy. */
   readonly networks?: RunNetworks
+  /** Hosts of package registries for which owners can set credentials. Absent without a proxy. */
+  readonly registries?: ReadonlySet<string>
   /** Serves the replicas of the proxy. Absent without a proxy in a cluster. */
   readonly serveControl?: () => ReturnType<typeof serveEgressControl>
 }
@@ -54,7 +59,7 @@ export type ComposedEgress = {
 export async function composeEgress(
   config: ApiConfig,
   provider: SandboxProvider,
-  { store, restrictions, keys, credentials, redact, log }: Around,
+  { store, restrictions, keys, credentials, userCredentials, redact, log }: Around,
 ): Promise<ComposedEgress> {
   const { sandboxes, egressControlPort: port, egressUpstreamProxy: upstreamProxy } = config
   if (sandboxes.kind === 'kubernetes' && port === undefined) return { provider }
@@ -65,21 +70,26 @@ export async function composeEgress(
   const writer = new ReportWriter({ store, audit: createAuditTrail(keys), redact, clock, log })
   const trust = await createTrust(keys.derive('egress-ca'), config.egressRootsFile)
   const withKey = withModelKey(credentials, config.models)
-  const ofRuns = createRunCredentials(withKey, keys.derive('placeholder'))
+  const ofRuns = createRunCredentials(withKey, userCredentials, keys.derive('placeholder'))
   if (sandboxes.kind === 'local' || port === undefined) {
     const egress = new LocalEgress({
       ...{ store, restrictions, rules, trust, credentials: ofRuns, writer, keys, clock, log, upstreamProxy },
-      routeOf: routesOf(config, rules),
+      routeOf: routesOf(config, rules, ofRuns),
     })
     const networks = networksOf(rules, (runId) => egress.changed(runId))
-    return { provider: withEgress(provider, egress), networks, modelProxy: egress }
+    return {
+      provider: withEgress(provider, egress),
+      networks,
+      registries: rules.registries,
+      modelProxy: egress,
+    }
   }
   const { namespaces, serviceAccounts } = names(sandboxes.slice)
   const subject = `system:serviceaccount:${namespaces.egress}:${serviceAccounts.egressProxy}`
   return composeCluster(provider, {
     ...{ store, restrictions, keys, rules, trust, writer, clock, log, subject, credentials: ofRuns },
     upstreamProxy,
-    ...modelsThrough(config, rules),
+    ...modelsThrough(config, rules, ofRuns),
     serversOf: serversOf(rules),
     address: { host: config.host, port },
   })
@@ -87,26 +97,33 @@ export async function composeEgress(
 
 /** The model server of an agent, at the addresses that an entry of the operator's list names for its host. */
 const routesOf =
-  ({ models }: Pick<ApiConfig, 'models'>, rules: Pick<NetworkRules, 'addressesOf'>): RouteOf =>
-  ({ agentSpec }) => {
+  (
+    { models }: Pick<ApiConfig, 'models'>,
+    rules: Pick<NetworkRules, 'addressesOf'>,
+    { ownModelKey }: Pick<RunCredentials, 'ownModelKey'>,
+  ): RouteOf =>
+  ({ agentSpec, owner }) => {
     const route = agentSpec === null ? undefined : modelRouteOf(RequestedAgent.parse(agentSpec), models)
     const addresses = route && rules.addressesOf(new URL(route.upstream))
-    return route && { ...route, ...(addresses && { addresses: [...addresses] }) }
+    const credential = route && ownModelKey(owner, route.upstream)
+    const own = credential === undefined ? {} : { credential }
+    return route && { ...route, ...own, ...(addresses && { addresses: [...addresses] }) }
   }
 
 /** The route of agents in a cluster, where the service knows the address of the proxy. */
 const modelsThrough = (
   { egressProxyAddress: address, models }: Pick<ApiConfig, 'egressProxyAddress' | 'models'>,
   rules: NetworkRules,
+  ofRuns: RunCredentials,
 ) =>
   address === undefined
     ? {}
     : {
-        routeOf: routesOf({ models }, rules),
+        routeOf: routesOf({ models }, rules, ofRuns),
         modelUrl: `http://${address.includes(':') ? `[${address}]` : address}:${EGRESS_PROXY_PORT}${MODEL_BASE_PATH}`,
       }
 
-type ClusterParts = Omit<Around, 'redact' | 'credentials'> & {
+type ClusterParts = Omit<Around, 'redact' | 'credentials' | 'userCredentials'> & {
   readonly rules: NetworkRules
   readonly credentials: RunCredentials
   readonly routeOf?: RouteOf
@@ -130,6 +147,7 @@ function composeCluster(provider: SandboxProvider, parts: ClusterParts): Compose
   const control: ControlListenerOptions = { ...parts, hub, identities, jwksFile: keys.jwksFile }
   return {
     provider: withEgress(provider, egress),
+    registries: rules.registries,
     networks: networksOf(rules, (runId) => {
       onChange()
       return egress.changed(runId)
@@ -149,7 +167,9 @@ const networksOf = (rules: NetworkRules, changed: RunNetworks['changed']): RunNe
 /** A destination with a credential that does not exist could not be used. */
 function refuseUnknownCredentials({ classes }: EgressPolicy, credentials: Credentials): void {
   const entries = [...classes.agent, ...classes.command]
-  const unknown = entries.find(({ credential }) => credential !== undefined && !credentials.has(credential))
+  const isUnknown = ({ credential, accepts }: (typeof entries)[number]) =>
+    credential !== undefined && !credentials.has(credential) && credential !== (accepts ?? 'registry')
+  const unknown = entries.find(isUnknown)
   if (unknown === undefined) return
   throw new SandboxError(
     'invalid_config',

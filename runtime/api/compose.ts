@@ -12,16 +12,17 @@ import { loadShellGrammar } from '../governance/shell/grammar.ts'
 import { createTouchTracker } from '../governance/touched.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
-import { EventRedactor } from '../redaction/event-redactor.ts'
-import { createRedactor } from '../redaction/redactor.ts'
+import type { OwnerRedactors } from '../redaction/owner-redactors.ts'
 import { selectIsolation } from '../sandboxes/local/isolation.ts'
 import { WORKSPACES_FOLDER } from '../state-folder/places.ts'
 import type { Store } from '../store/store.ts'
 import { assets } from './assets.ts'
 import { type ComposedEgress, composeEgress } from './compose-egress.ts'
 import { composeProvider } from './compose-provider.ts'
+import { composeUserCredentials, redactionOfRuns } from './compose-user-credentials.ts'
 import type { ApiConfig } from './config.ts'
 import { loadCredentials, NO_CREDENTIALS } from './credentials/credentials.ts'
+import type { UserCredentialService } from './credentials/user-credential-service.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { type LoadedKeys, loadKeys } from './keys/load-keys.ts'
 import { userSecretName } from './keys/user-secret-name.ts'
@@ -35,6 +36,8 @@ import type { RunService } from './runs/service.ts'
 
 type Around = {
   readonly store: Store
+  /** Learns the values of credentials. The redactor of the log is one of these. */
+  readonly redactors: OwnerRedactors
   readonly log: Log
   /**
    * Program of the AgentHosts on this machine. In pods it is part of the image.
@@ -49,13 +52,14 @@ export const composeKeys = ({ keys, sandboxes, ...config }: ApiConfig): Promise<
 
 export type ComposedService = {
   readonly service: RunService
+  readonly userCredentials: UserCredentialService
   readonly serveEgressControl: ComposedEgress['serveControl']
 }
 
 /** Creates the run service with the configured provider. */
 export async function composeRunService(
   config: ApiConfig,
-  { store, log, hostEntry }: Around,
+  { store, redactors, log, hostEntry }: Around,
   keys: DeploymentKeys,
 ): Promise<ComposedService> {
   const toolRoots = await toolRootsOf(config, log)
@@ -65,14 +69,10 @@ export async function composeRunService(
     : NO_CREDENTIALS)
   const forbidden = await privateFoldersOf(config, credentials.files)
   if (config.sandboxes.kind === 'local') await refuseToShow(shownBy({ toolRoots, ceiling }), forbidden)
-  const select = once(() =>
-    selectIsolation({
-      allowDirect: config.isDirectAllowed,
-      toolRoots,
-      ...(config.isolation !== 'auto' && { only: config.isolation }),
-    }),
-  )
-  const redaction = composeRedaction(config, credentials.secrets)
+  const select = isolationOf(config, toolRoots)
+  for (const value of credentials.secrets) redactors.learnOfDeployment(value)
+  const redaction = redactionOfRuns(redactors)
+  const users = await composeUserCredentials({ store, redactors, keys, log })
   const bare = composeProvider(config, {
     jwksFile: keys.jwksFile,
     selectIsolation: select,
@@ -82,48 +82,54 @@ export async function composeRunService(
     log,
   })
   const restrictions = new Restrictions({ store, log })
-  const { provider, networks, serveControl, modelProxy } = await composeEgress(config, bare, {
-    store,
-    restrictions,
-    keys,
-    credentials,
-    redact: redaction.ofEvents.redactText,
-    log,
-  })
+  const { text: redact } = redactors
+  const { credentials: userCredentials } = users
+  const around = { store, restrictions, keys, credentials, userCredentials, redact, log }
+  const egress = await composeEgress(config, bare, around)
+  const { provider, networks, modelProxy } = egress
   const service = createRunService({
     store,
     provider,
     keys,
     governance: await composeGovernance(log),
-    models: modelSettings(config, keys, modelProxy),
+    models: { ...modelSettings(config, keys, modelProxy), gitHubTokenOf: users.gitHubTokenOf },
     ...(modelProxy && { modelProxy }),
     limits: config.limits,
     isTemporary: config.hasLifeline,
-    workspaces: {
-      roots: await Promise.all(config.workspaceRoots.map(realRoot)),
-      forbidden,
-      temporary: await temporaryFolder(),
-    },
+    workspaces: await workspacesOf(config, forbidden),
     ceiling,
     restrictions,
     ...(networks && { networks }),
-    ...redaction.ofEvents,
-    redactResult: redaction.ofResults,
+    ...redaction,
     ...(provider.name === 'local' && {
       folders: createRunFolders({
-        store,
+        ...{ store, redact: redaction.redactResult, log },
         directory: join(config.stateDir, WORKSPACES_FOLDER),
         user: config.gitUser,
         gitSandbox: gitSandbox(select, { toolRoots, log }),
-        redact: redaction.ofResults,
-        log,
       }),
     }),
     clock: () => new Date(),
     log,
   })
-  return { service, serveEgressControl: serveControl }
+  return {
+    service: { ...service, close: () => users.stop().then(service.close) },
+    userCredentials: users.serviceFor({
+      modelServer: modelProxy && config.models.openaiBaseUrl,
+      registries: egress.registries,
+    }),
+    serveEgressControl: egress.serveControl,
+  }
 }
+
+const isolationOf = ({ isDirectAllowed: allowDirect, isolation }: ApiConfig, toolRoots: string[]) =>
+  once(() => selectIsolation({ allowDirect, toolRoots, ...(isolation !== 'auto' && { only: isolation }) }))
+
+const workspacesOf = async ({ workspaceRoots }: ApiConfig, forbidden: readonly string[]) => ({
+  roots: await Promise.all(workspaceRoots.map(realRoot)),
+  forbidden,
+  temporary: await temporaryFolder(),
+})
 
 /** What the operator has configured for models, and how agents reach them. */
 function modelSettings(
@@ -212,22 +218,6 @@ async function composeGovernance(log: Log): Promise<ControlGovernance> {
         observe: (call, content) => tracker.observe(call, content),
       }
     },
-  }
-}
-
-/** Redacts the deployment's secrets from all events, and personal data if the run's settings say so. */
-function composeRedaction({ models }: ApiConfig, values: readonly string[]) {
-  const ofModels = [models.openaiApiKey, models.copilotToken].filter((secret) => secret !== undefined)
-  const secrets = [...ofModels, ...values]
-  const withPii = createRedactor({ secrets, pii: true })
-  const withoutPii = createRedactor({ secrets, pii: false })
-  const redactorOf = ({ redact_pii: pii }: SandboxSettings) => (pii ? withPii : withoutPii)
-  return {
-    ofEvents: {
-      openRedactor: (settings: SandboxSettings) => new EventRedactor(redactorOf(settings)),
-      redactText: withoutPii.text,
-    },
-    ofResults: (text: string, settings: SandboxSettings) => redactorOf(settings).text(text),
   }
 }
 

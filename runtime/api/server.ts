@@ -4,7 +4,7 @@ import { deadline } from '../kit/deadline.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
 import { issueMessage } from '../kit/issue-message.ts'
 import { createLog } from '../kit/log.ts'
-import { createRedactor } from '../redaction/redactor.ts'
+import { OwnerRedactors } from '../redaction/owner-redactors.ts'
 import { finishMove } from '../state-folder/move-state.ts'
 import { preparePrivateFolder } from '../state-folder/prepare-folder.ts'
 import { removeServiceFile, writeServiceFile } from '../state-folder/service-file.ts'
@@ -13,6 +13,7 @@ import { openStore } from '../store/open-store.ts'
 import type { Store } from '../store/store.ts'
 import { buildApp } from './app.ts'
 import { composeKeys, composeRunService } from './compose.ts'
+import { deploymentSecrets } from './compose-user-credentials.ts'
 import { type ApiConfig, readConfig } from './config.ts'
 import { serveMetrics } from './http/metrics-listener.ts'
 import { followKeys } from './keys/follow-keys.ts'
@@ -60,26 +61,33 @@ const credentialParts = ({ signIn, signInMethods }: ApiConfig, store: Store, aud
   signIn: signIn && createSignIn(signIn, { now }),
 })
 
-async function serve(config: ApiConfig): Promise<void> {
-  const secrets = [config.models.openaiApiKey, config.models.copilotToken].filter((key) => key !== undefined)
-  const { text: redact } = createRedactor({ secrets, pii: false })
-  const log = createLog({ level: config.logLevel, write: writeLog, redact })
-  const unlock = await takeStateFolder(config)
-  const stop = stopRequest({
+const stopRequestOf = ({ hasLifeline, parentPid }: ApiConfig) =>
+  stopRequest({
     signals: process,
-    lifeline: config.hasLifeline ? process.stdin : undefined,
-    hasLostParent: () => config.parentPid !== undefined && process.ppid !== config.parentPid,
+    lifeline: hasLifeline ? process.stdin : undefined,
+    hasLostParent: () => parentPid !== undefined && process.ppid !== parentPid,
     onImpatience: () => process.exit(EXIT_FAILURE),
   })
+
+async function serve(config: ApiConfig): Promise<void> {
+  const redactors = new OwnerRedactors(deploymentSecrets(config))
+  const log = createLog({ level: config.logLevel, write: writeLog, redact: redactors.text })
+  const unlock = await takeStateFolder(config)
+  const stop = stopRequestOf(config)
   const { keys, apiKey, reread } = await composeKeys(config)
   const rotation = followKeys(reread, log)
   const store = await openStore(storeLocation(config, log), { log })
-  const { service, serveEgressControl } = await composeRunService(config, { store, log }, keys)
+  const { service, serveEgressControl, ...parts } = await composeRunService(
+    config,
+    { store, redactors, log },
+    keys,
+  )
   const audit = createAuditTrail(keys)
   const { promise: started, resolve: markStarted } = Promise.withResolvers<void>()
   const app = buildApp({
     service,
     store,
+    ...parts,
     ...credentialParts(config, store, audit),
     log,
     now,

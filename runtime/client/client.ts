@@ -20,17 +20,8 @@ import {
   type StartTurnInput,
   Turn,
 } from '../../contracts/api.ts'
-import {
-  ApiKeyPage,
-  type CreateApiKeyInput,
-  CreatedApiKey,
-  Me,
-  RevokedApiKey,
-} from '../../contracts/api-keys.ts'
-import { AuditPage, AuditVerification } from '../../contracts/audit.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
 import { ModelList } from '../../contracts/models.ts'
-import { ErasedData, OwnerDataLine } from '../../contracts/owner-data.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { Restriction, RestrictionList, type SetRestriction } from '../../contracts/restrictions.ts'
 import { BUNDLE_MEDIA_TYPE, PATCH_MEDIA_TYPE, RunDiff } from '../../contracts/results.ts'
@@ -43,17 +34,14 @@ import {
   type TrustFolder,
 } from '../../contracts/trusted-folders.ts'
 import { commandEvents } from '../kit/command-events.ts'
+import type { CallOptions, PageQuery, Parts } from './call-parts.ts'
 import { type EventStreamOptions, followEvents } from './event-stream.ts'
 import { toUrlPath } from './file-path.ts'
 import { readLongAnswer } from './long-answer.ts'
-import { linesOf, parseAnswer } from './parse-answer.ts'
-import {
-  createTransport,
-  type ServiceAddress,
-  type TokenSource,
-  type Transport,
-  type WireRequest,
-} from './transport.ts'
+import { parseAnswer } from './parse-answer.ts'
+import { credentialCalls, keyCalls } from './people-calls.ts'
+import { auditCalls, dataCalls, emptyBody } from './record-calls.ts'
+import { createTransport, type ServiceAddress, type TokenSource, type WireRequest } from './transport.ts'
 
 export type ClientOptions = ServiceAddress & {
   /** An API key, or access tokens. */
@@ -64,24 +52,8 @@ export type ClientOptions = ServiceAddress & {
   readonly retries?: number
 }
 
-export interface CallOptions {
-  readonly signal?: AbortSignal
-  /** Repeated calls with the same key have one effect. By default each call has its own key. */
-  readonly idempotencyKey?: string
-}
-
-export type PageQuery = { readonly limit?: number; readonly after?: string }
 type ShellApproval = Pick<ApproveShell, 'requestId' | 'commandHash'> & Partial<Pick<ApproveShell, 'scope'>>
 type ToolApproval = Pick<ApproveTool, 'requestId'> & Partial<Pick<ApproveTool, 'scope'>>
-export type AuditFilter = PageQuery & {
-  readonly tool?: string
-  readonly decision?: string
-  /** ISO 8601. */
-  readonly since?: string
-  readonly until?: string
-}
-/** The id of a run, or `deployment`. */
-type OneChain = { readonly run?: string }
 type WriteFile = {
   readonly path: string
   readonly content: Uint8Array
@@ -112,13 +84,8 @@ export function createClient(options: ClientOptions) {
     ...auditCalls(parts),
     ...dataCalls(parts),
     ...keyCalls(parts),
+    ...credentialCalls(parts),
   }
-}
-
-type Parts = {
-  transport: Transport
-  call: <T extends z.ZodType>(answer: T, request: WireRequest) => Promise<z.output<T>>
-  command: (request: WireRequest) => Promise<void>
 }
 
 const runPath = (id: string, ...rest: string[]) =>
@@ -335,22 +302,6 @@ function restrictionCalls({ call }: Parts) {
   }
 }
 
-function keyCalls({ call }: Parts) {
-  const path = API_ROUTES.keys
-  return {
-    /** The owner and the role of this client's credential. */
-    readMe: (options?: CallOptions) => call(Me, { method: 'GET', path: API_ROUTES.me, ...options }),
-    /** The only response with the secret. */
-    createApiKey: (json: CreateApiKeyInput, options?: CallOptions) =>
-      call(CreatedApiKey, { method: 'POST', path, json, ...options }),
-    /** Newest first. */
-    listApiKeys: (query: PageQuery = {}, options?: CallOptions) =>
-      call(ApiKeyPage, { method: 'GET', path, query, ...options }),
-    revokeApiKey: (id: string, options?: CallOptions) =>
-      call(RevokedApiKey, { method: 'DELETE', path: `${path}/${encodeURIComponent(id)}`, ...options }),
-  }
-}
-
 function trustCalls({ call, command }: Parts) {
   const path = API_ROUTES.trustedFolders
   return {
@@ -367,39 +318,3 @@ function trustCalls({ call, command }: Parts) {
       call(TrustedFolderPage, { method: 'GET', path, query, ...options }),
   }
 }
-
-function auditCalls({ transport, call }: Parts) {
-  const path = API_ROUTES.audit
-  return {
-    /** Oldest first. Needs the role operator or auditor. */
-    readAudit: (query: AuditFilter & OneChain = {}, options?: CallOptions) =>
-      call(AuditPage, { method: 'GET', path, query, ...options }),
-    readRunAudit: (id: string, query: AuditFilter = {}, options?: CallOptions) =>
-      call(AuditPage, { method: 'GET', path: runPath(id, 'audit'), query, ...options }),
-    /** Lets the service verify the audit chains. Yields progress reports; the last one is complete. */
-    async *verifyAudit(query: OneChain = {}, options?: CallOptions): AsyncGenerator<AuditVerification> {
-      const answer = await transport.open({ method: 'GET', path: `${path}/verification`, query, ...options })
-      for await (const line of linesOf(answer.body ?? emptyBody())) {
-        yield parseAnswer(AuditVerification, line)
-      }
-    },
-  }
-}
-
-function dataCalls({ transport }: Parts) {
-  const path = API_ROUTES.data
-  return {
-    /** What the service stores of an owner; the caller by default. The last line has the type `end`. */
-    async *exportData(query: { owner?: string } = {}, options?: CallOptions): AsyncGenerator<OwnerDataLine> {
-      const answer = await transport.open({ method: 'GET', path, query, ...options })
-      for await (const line of linesOf(answer.body ?? emptyBody())) yield parseAnswer(OwnerDataLine, line)
-    },
-    /** Erases an owner whose runs have ended. Yields progress reports; the last one is complete. */
-    async *eraseData(query: { owner: string }, options?: CallOptions): AsyncGenerator<ErasedData> {
-      const answer = await transport.open({ method: 'DELETE', path, query, ...options })
-      for await (const line of linesOf(answer.body ?? emptyBody())) yield parseAnswer(ErasedData, line)
-    },
-  }
-}
-
-async function* emptyBody(): AsyncGenerator<Uint8Array> {}

@@ -137,10 +137,11 @@ export class Requests {
   async #passGate(
     asked: Asked,
     response: ServerResponse,
-    { destination: { credential } }: Admitted,
+    { destination: { credential, attach } }: Admitted,
   ): Promise<{ readonly ok: true; readonly passed?: Passed } | { readonly ok: false }> {
     if (credential === undefined) return { ok: true }
-    const passage = await (this.#options.gate?.pass({ ...asked, response, credential }) ?? NO_CREDENTIALS)
+    const passage = await (this.#options.gate?.pass({ ...asked, response, credential, attach }) ??
+      NO_CREDENTIALS)
     if (passage.kind === 'passed') return { ok: true, passed: passage }
     const { status, sentence } = deny(this.#options, asked, passage.refusal)
     if (passage.kind === 'refused' && !asked.isGone()) endWith(response, status, sentence)

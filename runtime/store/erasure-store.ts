@@ -10,7 +10,7 @@ export interface ErasureStore {
   /** Deletes events of a run, at most `limit`, and returns how many. For runs that are erased. */
   deleteEvents(runId: string, limit: number): Promise<number>
   /**
-   * Deletes what belongs to an owner and to no run: keys, trusted folders and idempotency keys. Contents that no run
+   * Deletes what belongs to an owner and to no run: keys, credentials, trusted folders and idempotency keys. Contents that no run
    * uses are deleted with the next sweep. Returns the number of keys.
    */
   eraseOwner(owner: string): Promise<number>

@@ -3,11 +3,12 @@ import { API_KEY_MIGRATION } from './api-key-migration.ts'
 import { backfillCalls } from './backfill-calls.ts'
 import { CONTRIBUTION_MIGRATION } from './contribution-migration.ts'
 import { createBlobs, createCheckpoints } from './create-blobs.ts'
-import { EGRESS_MIGRATION } from './egress-migration.ts'
+import { ALLOWED_HOSTS_MIGRATION, EGRESS_MIGRATION } from './egress-migration.ts'
 import type { Engine } from './engine.ts'
 import { QUEUE_MIGRATION } from './queue-migration.ts'
 import { RESTRICTION_MIGRATION } from './restriction-migration.ts'
 import type { Tables } from './schema.ts'
+import { USER_CREDENTIAL_MIGRATION } from './user-credential-migration.ts'
 
 export interface Migration {
   readonly version: number
@@ -390,13 +391,8 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 15, name: 'the run from whose checkpoint a run began', up: addSource },
   { version: 16, ...EGRESS_MIGRATION },
   { version: 17, ...RESTRICTION_MIGRATION },
-  {
-    version: 18,
-    name: 'hosts that people allowed to a run',
-    up: async (db) => {
-      await db.schema.alterTable('runs').addColumn('allowed_hosts_json', 'text').execute()
-    },
-  },
+  { version: 18, ...ALLOWED_HOSTS_MIGRATION },
   { version: 19, ...API_KEY_MIGRATION },
-  { version: 20, ...CONTRIBUTION_MIGRATION },
+  { version: 20, ...USER_CREDENTIAL_MIGRATION },
+  { version: 21, ...CONTRIBUTION_MIGRATION },
 ]

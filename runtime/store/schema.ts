@@ -2,7 +2,7 @@ import type { Generated } from 'kysely'
 import type { CallRow } from './call-row.ts'
 import type { ContributionRow } from './contributions.ts'
 import type { Lane } from './queue.ts'
-import type { ApiKeyRow, RestrictionRow } from './service-rows.ts'
+import type { ApiKeyRow, RestrictionRow, UserCredentialRow } from './service-rows.ts'
 import type { ApprovalRow, ClaimRow, TurnRow } from './store.ts'
 
 /**
@@ -150,6 +150,18 @@ export interface Tables {
     key_id: string
     how: ContributionRow['how']
     at: string
+  }
+  user_credentials: {
+    owner: string
+    kind: UserCredentialRow['kind']
+    /** A host, or the base URL of a model server. */
+    target: string
+    user_name: string | null
+    fingerprint: string
+    sealed: string
+    key_id: string
+    set_at: string
+    last_used_at: string | null
   }
   trusted_folders: {
     owner: string

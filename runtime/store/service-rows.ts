@@ -53,6 +53,23 @@ export interface RestrictionRow {
   readonly at: string
 }
 
+/** A credential that an owner has set for the own runs. */
+export interface UserCredentialRow {
+  readonly owner: string
+  readonly kind: 'github' | 'openai-compatible' | 'registry'
+  /** Where it is used: a host, or the base URL of a model server. */
+  readonly target: string
+  /** The user of Basic authentication. */
+  readonly user?: string
+  readonly fingerprint: string
+  /** The value, encrypted with a key that the store does not have. */
+  readonly sealed: string
+  /** Fingerprint of the deployment key. */
+  readonly keyId: string
+  readonly setAt: string
+  readonly lastUsedAt?: string
+}
+
 /** The response of a mutation, stored under its idempotency key. */
 export type IdempotencyRow = {
   readonly owner: string

@@ -33,6 +33,7 @@ import {
   readTrustedFolder,
   writeTrustedFolder,
 } from './tables/trusted-folders.ts'
+import { userCredentialStore } from './tables/user-credentials.ts'
 
 /** A row that every check of the store writes. */
 const READINESS = { name: 'readiness', holder: 'every process', ttlMs: 0 }
@@ -85,6 +86,7 @@ export function createSqlStore(
       ]),
 
     ...apiKeyStore(reading, write),
+    ...userCredentialStore(reading, write),
 
     readIdempotencyKey: (key, now) => readIdempotencyKey(reading, key, now),
     writeIdempotencyKey: (row) => write((scope) => writeIdempotencyKey(scope, row)),

@@ -35,6 +35,7 @@ import {
   readTurn,
   reportOutcome,
 } from './tables/turns.ts'
+import { userCredentialTransaction } from './tables/user-credentials.ts'
 
 /** The table functions, bound to one open transaction. */
 export const transactionOver = (scope: WriteScope): Transaction => ({
@@ -97,6 +98,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   insertIdempotencyKey: (row) => insertIdempotencyKey(scope, row),
   ...apiKeyTransaction(scope),
   ...contributionTransaction(scope),
+  ...userCredentialTransaction(scope),
   writeSetting: (name, value) => writeSetting(scope, name, value),
   listRestrictions: () => listRestrictions(scope),
   writeRestriction: (restriction) => writeRestriction(scope, restriction),

@@ -14,6 +14,8 @@ import type { IdempotencyStore } from './idempotency-store.ts'
 import type { QueueReads, QueueTransaction } from './queue.ts'
 import type { RestrictionReads, RestrictionTransaction } from './restriction-store.ts'
 import type { IdempotencyRow, TrustedFolder } from './service-rows.ts'
+import type { TrustedFolderStore } from './trusted-folder-store.ts'
+import type { UserCredentialStore, UserCredentialTransaction } from './user-credential-store.ts'
 
 export type RunState = z.infer<typeof columns.RunStates>
 type RunMove = { readonly from: RunState; readonly to: RunState }
@@ -244,7 +246,8 @@ export interface Transaction
     CheckpointTransaction,
     EgressTransaction,
     ErasureTransaction,
-    RestrictionTransaction {
+    RestrictionTransaction,
+    UserCredentialTransaction {
   insertRun(run: NewRun): Promise<RunRow>
   /** Reads the run and locks it against other writers until the transaction ends, so that the result stays valid. */
   readRun(id: string): Promise<RunRow | undefined>
@@ -358,6 +361,8 @@ export interface Store
     ErasureStore,
     RestrictionReads,
     AuditReads,
+    TrustedFolderStore,
+    UserCredentialStore,
     EventReads {
   readonly engine: 'sqlite' | 'postgres'
   /**
@@ -402,18 +407,6 @@ export interface Store
 
   readSetting(name: string): Promise<string | undefined>
   writeSetting(name: string, value: string): Promise<void>
-
-  readTrustedFolder(owner: string, path: string): Promise<TrustedFolder | undefined>
-  /** Puts these settings in force, in the place of those that were. */
-  writeTrustedFolder(folder: TrustedFolder): Promise<void>
-  /** Returns false if the owner does not trust such a folder. */
-  deleteTrustedFolder(owner: string, path: string): Promise<boolean>
-  /** Most recently trusted first. `after` is the `next` of the previous page. */
-  listTrustedFolders(filter: {
-    readonly owner: string
-    readonly after?: string
-    readonly limit: number
-  }): Promise<{ items: (Omit<TrustedFolder, 'settings'> & { readonly hasFile: boolean })[]; next?: string }>
 
   /** Acquires or renews a lease; returns false if another holder has it. */
   acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean>

@@ -3,6 +3,7 @@ import { type AppOptions, buildApp } from '../../runtime/api/app.ts'
 import { generateApiKey } from '../../runtime/api/http/api-key.ts'
 import { createKeyService } from '../../runtime/api/people/api-keys.ts'
 import { createLog } from '../../runtime/kit/log.ts'
+import { ownCredentials } from '../helpers/own-credentials.ts'
 import { MemoryService } from './memory-service.ts'
 import { MemoryStore } from './memory-store.ts'
 
@@ -17,6 +18,7 @@ export function startApp(options: Partial<AppOptions> = {}) {
   const app = buildApp({
     service,
     store,
+    userCredentials: ownCredentials({ store, now }).service,
     keys: createKeyService({ store, audit: { append: async () => undefined }, now }),
     log: createLog({ level: 'debug', write: (line) => lines.push(line) }),
     now,

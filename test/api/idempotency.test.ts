@@ -3,9 +3,10 @@ import { SandboxError } from '../../runtime/kit/errors.ts'
 import { bearer, type Harness, RUN, startApp } from './harness.ts'
 import { makeFixture, SAMPLES, sampleOf } from './sample-requests.ts'
 
-// The secret of a key is not stored, so a repeated response cannot have it: see `api-keys.test.ts`.
+// The secret of a key is not stored, so a repeated response cannot have it: see `api-keys.test.ts`. Setting a credential
+// again changes nothing.
 const MUTATIONS = Object.keys(SAMPLES).filter(
-  (route) => !route.startsWith('GET ') && !route.includes('/api/keys'),
+  (route) => !route.startsWith('GET ') && !/\/api\/(?:keys|me\/credentials)/.test(route),
 )
 
 const startRun = ({ app, keys }: Harness, headers: Record<string, string>, body: object = RUN) =>

@@ -4,6 +4,7 @@ import type {
   ApiKeyRow,
   IdempotencyKey,
   IdempotencyRow,
+  UserCredentialRow,
 } from '../../runtime/store/service-rows.ts'
 import type { Store, Transaction } from '../../runtime/store/store.ts'
 
@@ -15,12 +16,18 @@ type Stored = Pick<
   | 'listUnusableApiKeys'
   | 'readIdempotencyKey'
   | 'writeIdempotencyKey'
+  | 'engine'
+  | 'listUserCredentials'
+  | 'noteUserCredentialUse'
+  | 'readSetting'
 >
 
 /** The part of the store that the HTTP layer uses, in memory. */
 export class MemoryStore implements Stored {
   readonly keys = new Map<string, ApiKeyRow>()
   readonly idempotency = new Map<string, IdempotencyRow>()
+  readonly engine = 'sqlite'
+  userCredentials: readonly UserCredentialRow[] = []
 
   addKey(key: string, owner: string, role: ApiKeyRow['role'] = 'user'): string {
     const hash = hashApiKey(key)
@@ -77,6 +84,32 @@ export class MemoryStore implements Stored {
     this.#change(id, { revokedAt: at, revokedBy: by })
     return true
   }
+
+  async listUserCredentials(owner?: string) {
+    return this.userCredentials.filter((row) => owner === undefined || row.owner === owner)
+  }
+
+  async writeUserCredential(row: UserCredentialRow) {
+    await this.deleteUserCredential(row)
+    this.userCredentials = [...this.userCredentials, row]
+  }
+
+  async deleteUserCredential({ owner, kind, target }: UserCredentialRow) {
+    const rest = this.userCredentials.filter(
+      (one) => one.owner !== owner || one.kind !== kind || one.target !== target,
+    )
+    const isFound = rest.length < this.userCredentials.length
+    this.userCredentials = rest
+    return isFound
+  }
+
+  async noteUserCredentialUse() {}
+
+  async readSetting() {
+    return undefined
+  }
+
+  async writeSetting() {}
 
   async auditHead() {
     return { count: 0, mac: '' }

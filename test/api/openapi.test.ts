@@ -48,6 +48,7 @@ test('the document has exactly the routes of the interface', async () => {
   expect(served.sort()).toEqual([
     'DELETE /api/data',
     'DELETE /api/keys/{keyId}',
+    'DELETE /api/me/credentials/{kind}',
     'DELETE /api/runs/{id}/commands/{commandId}',
     'DELETE /api/runs/{id}/files/{path}',
     'DELETE /api/sandboxes/{id}',
@@ -59,6 +60,7 @@ test('the document has exactly the routes of the interface', async () => {
     'GET /api/data',
     'GET /api/keys',
     'GET /api/me',
+    'GET /api/me/credentials',
     'GET /api/models',
     'GET /api/restrictions',
     'GET /api/runs',
@@ -102,6 +104,7 @@ test('the document has exactly the routes of the interface', async () => {
     'POST /api/runs/{id}/turns',
     'POST /api/sandboxes',
     'POST /api/sandboxes/{id}/commands',
+    'PUT /api/me/credentials/{kind}',
     'PUT /api/restrictions',
     'PUT /api/runs/{id}/files/{path}',
     'PUT /api/runs/{id}/workspace',

@@ -4,6 +4,7 @@ import { buildApp } from '../../runtime/api/app.ts'
 import { generateApiKey, hashApiKey } from '../../runtime/api/http/api-key.ts'
 import { createKeyService } from '../../runtime/api/people/api-keys.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
+import { ownCredentials } from '../helpers/own-credentials.ts'
 import { operator, useService } from '../runs/service-rig.ts'
 import { bearer } from './harness.ts'
 import { sampleOf } from './sample-requests.ts'
@@ -71,6 +72,9 @@ const TABLE: Readonly<Record<string, readonly [others: string, own: string]>> = 
   'DELETE /api/trusted-folders': ['yfyy', 'yfyy'],
   'GET /api/me': ['yyyy', 'yyyy'],
   'GET /api/models': ['yyyy', 'yyyy'],
+  'GET /api/me/credentials': ['yyyy', 'yyyy'],
+  'PUT /api/me/credentials/:kind': ['yfyy', 'yfyy'],
+  'DELETE /api/me/credentials/:kind': ['yfyy', 'yfyy'],
   'GET /api/keys': ['yyyy', 'yyyy'],
   'POST /api/keys': ['yfyy', 'yfyy'],
   'DELETE /api/keys/:keyId': ['hfhy', 'yfyy'],
@@ -88,6 +92,7 @@ function startRoutes() {
   const app = buildApp({
     service: { ...service, close: async () => undefined },
     store,
+    userCredentials: ownCredentials({ store }).service,
     keys: createKeyService({ store, audit: { append: async () => undefined }, now }),
     log: silentLog,
     now,

@@ -44,6 +44,12 @@ export async function makeFixture({ app, keys, service }: Pick<Harness, 'app' | 
     headers: bearer(keys.ada),
     body: { path: '/srv/trusted', digest: null },
   })
+  await app.inject({
+    method: 'PUT',
+    url: '/api/me/credentials/registry',
+    headers: bearer(keys.ada),
+    body: { host: 'npm.corp.example.com', value: 'npm_0123456789abcdefghijklmnopqrstuvwxyz' },
+  })
   const keyId: string = (
     await app.inject({ method: 'POST', url: '/api/keys', headers: bearer(keys.ada), body: { name: 'ci' } })
   ).json().id
@@ -239,6 +245,19 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
   }),
   'GET /api/models': () => ({ url: '/api/models', status: 200, foreign: 200 }),
   'GET /api/me': () => ({ url: '/api/me', status: 200, foreign: 200 }),
+  'GET /api/me/credentials': () => ({ url: '/api/me/credentials', status: 200, foreign: 200 }),
+  'PUT /api/me/credentials/:kind': () => ({
+    url: '/api/me/credentials/github',
+    body: { value: 'ghp_0123456789abcdefghijklmnopqrstuvwxyz' },
+    otherBody: { value: 'ghp_anotherToken0123456789abcdefghijklmn' },
+    status: 200,
+    foreign: 200,
+  }),
+  'DELETE /api/me/credentials/:kind': () => ({
+    url: '/api/me/credentials/registry?host=npm.corp.example.com',
+    status: 200,
+    foreign: 404,
+  }),
   'GET /api/keys': () => ({ url: '/api/keys', status: 200, foreign: 200 }),
   'POST /api/keys': () => ({
     url: '/api/keys',

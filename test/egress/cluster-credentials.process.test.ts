@@ -66,7 +66,9 @@ async function givenRun({ store, keys, replica, credentials, root, target }: Rig
   const token = await tokenFor({ keys, runId })
   const { relay, port } = await startRelay(`127.0.0.1:${replica.port}`)
   relay.use({ commandsToken: token })
-  const placeholder = credentials.forRun(runId, [ENTRY as EgressDestination]).placeholders[0]?.value ?? ''
+  const placeholder =
+    credentials.forRun({ id: runId, owner: 'alice' }, [ENTRY as EgressDestination]).placeholders[0]?.value ??
+    ''
   const get = async (authorization = `Bearer ${placeholder}`, path = '/a/b') => {
     const { socket, head } = await open(port, target)
     if (!head.startsWith('HTTP/1.1 200')) return head
@@ -211,7 +213,7 @@ async function gitRig() {
   const port = await relay.listen()
   onTestFinished(() => relay.close())
   const network = new PodNetwork(relay, home)
-  const { environment, placeholders } = all.credentials.forRun(runId, [entry])
+  const { environment, placeholders } = all.credentials.forRun({ id: runId, owner: 'alice' }, [entry])
   network.use({ commandsToken: token, caBundle: all.control.trust.bundle, environment })
   const proxy = `http://127.0.0.1:${port}`
   const variables = { ...network.environment({}), HTTPS_PROXY: proxy, https_proxy: proxy }

@@ -41,10 +41,13 @@ function rig({ networkEnabled = true, proxies = 1, hasCredential = false, hasRou
       standingOf: () => 'unlisted',
       loosenedFor: () => ['a.example'],
       addressesOf: () => undefined,
+      registries: new Set(),
       ofAgentHost: [],
     },
     credentials: {
-      forRun: (runId, destinations) => ({
+      onChange: () => () => undefined,
+      forRun: ({ id: runId }, destinations) => ({
+        destinations: [...destinations],
         placeholders: destinations.some(({ credential }) => credential)
           ? [{ credential: 'git', value: `placeholder-of-${runId}` }]
           : [],

@@ -25,6 +25,7 @@ import { type ReplicaOptions, startReplica } from '../../runtime/egress/cluster/
 import { createLog, silentLog } from '../../runtime/kit/log.ts'
 import { EgressRelay } from '../../runtime/runner/pod/egress-relay.ts'
 import type { Store } from '../../runtime/store/store.ts'
+import { NO_OWN_CREDENTIALS } from '../helpers/own-credentials.ts'
 import { givenRun } from '../store/rows.ts'
 import { openAt } from '../store/store-under-test.ts'
 import { HOST, received } from './proxy-rig.ts'
@@ -79,12 +80,14 @@ export async function deploymentRig(ports: number[], entry: Partial<EgressDestin
   const credentials = createRunCredentials(
     {
       ...NO_CREDENTIALS,
+      has: () => true,
       placeholderOf: (key, wanted) => placeholderOf(key, wanted, shapeOf(CANARY)),
       read: async (id) => {
         reads.push(id)
         return CANARY
       },
     },
+    NO_OWN_CREDENTIALS,
     keys.derive('placeholder'),
   )
   onTestFinished(async () => {

@@ -17,6 +17,7 @@ import { SandboxError } from '../../runtime/kit/errors.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import type { RestrictionRow } from '../../runtime/store/service-rows.ts'
 import type { RunRow } from '../../runtime/store/store.ts'
+import { NO_OWN_CREDENTIALS } from '../helpers/own-credentials.ts'
 import { until } from '../helpers/until.ts'
 import { exchange, HOST } from './proxy-rig.ts'
 
@@ -53,7 +54,7 @@ function rig({ networkEnabled = true, readRun = async () => row(networkEnabled) 
   })
   const store = { readRun }
   const rules = createNetworkRules(loadEgressPolicy(POLICY))
-  const credentials = createRunCredentials(NO_CREDENTIALS, new Uint8Array(32))
+  const credentials = createRunCredentials(NO_CREDENTIALS, NO_OWN_CREDENTIALS, new Uint8Array(32))
   const egress = new LocalEgress({
     ...{ store, restrictions, rules, trust, credentials, writer, keys, log: silentLog },
     routeOf: () => undefined,

@@ -4,6 +4,7 @@ import { type AppOptions, buildApp } from '../../runtime/api/app.ts'
 import { generateApiKey, hashApiKey } from '../../runtime/api/http/api-key.ts'
 import { createKeyService } from '../../runtime/api/people/api-keys.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
+import { ownCredentials } from '../helpers/own-credentials.ts'
 import { alice, aRun, follow, shell, useService } from './service-rig.ts'
 
 const use = useService()
@@ -26,6 +27,7 @@ async function routes(overrides: Partial<AppOptions['store']> = {}) {
       writeIdempotencyKey: (kept) => store.writeIdempotencyKey(kept),
       ...overrides,
     },
+    userCredentials: ownCredentials({ store }).service,
     keys: createKeyService({ store, audit: { append: async () => undefined }, now: () => new Date() }),
     log: silentLog,
     now: () => new Date(),

@@ -7,6 +7,7 @@ import type { RestrictionLevel, RestrictionScope } from '../../contracts/restric
 import { composeKeys, composeRunService } from '../../runtime/api/compose.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
+import { OwnerRedactors } from '../../runtime/redaction/owner-redactors.ts'
 import { processesWith } from '../helpers/processes-with.ts'
 import { until } from '../helpers/until.ts'
 import { alice, aRun, bob, dataOf, follow, operator, shell, startService, tool } from './service-rig.ts'
@@ -194,7 +195,7 @@ it('applies after a restart of the service', async () => {
   await first.service.close()
 
   const { keys } = await composeKeys(first.config)
-  const around = { store: first.store, log: silentLog }
+  const around = { store: first.store, redactors: new OwnerRedactors([]), log: silentLog }
   const { service: second } = await composeRunService(first.config, around, keys)
   onTestFinished(() => second.close())
   await second.hold()

@@ -6,9 +6,11 @@ import type { PlanStep } from '../../contracts/agents.ts'
 import { StartRun, type StartRunInput } from '../../contracts/api.ts'
 import type { RunEnvelope, RunEvent, RunEventType } from '../../contracts/events.ts'
 import { composeKeys, composeRunService } from '../../runtime/api/compose.ts'
+import { deploymentSecrets } from '../../runtime/api/compose-user-credentials.ts'
 import { readConfig } from '../../runtime/api/config.ts'
 import type { Caller, RunService } from '../../runtime/api/runs/service.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
+import { OwnerRedactors } from '../../runtime/redaction/owner-redactors.ts'
 import { openStore, type StoreLocation } from '../../runtime/store/open-store.ts'
 import type { Store } from '../../runtime/store/store.ts'
 import { bundledHost } from '../helpers/bundled-host.ts'
@@ -46,7 +48,9 @@ export async function startService(
   const store = await open(config.store)
   const { keys } = await composeKeys(config)
   const hostEntry = await bundledHost()
-  const { service } = await composeRunService(config, { store, log: silentLog, hostEntry }, keys)
+  const redactors = new OwnerRedactors(deploymentSecrets(config))
+  const around = { store, redactors, log: silentLog, hostEntry }
+  const { service, userCredentials } = await composeRunService(config, around, keys)
   await service.hold()
   await service.start()
   let isOpen = true
@@ -63,7 +67,7 @@ export async function startService(
     if (from !== undefined) cpSync(from, path, { recursive: true })
     return path
   }
-  return { service, store, config, folder, workspaces, aWorkspace, close }
+  return { service, userCredentials, store, config, folder, workspaces, aWorkspace, close }
 }
 
 /** One service for a whole test file. Each test has a separate workspace. */

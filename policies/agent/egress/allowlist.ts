@@ -15,6 +15,9 @@ const PHASES: readonly RunPhase[] = ['setup', 'work']
  */
 const UNSIGNED = 'unsigned'
 
+/** A destination with the kind of credential that owners of runs may use there. */
+export type ListedDestination = EgressDestination & Pick<Destination, 'accepts'>
+
 /**
  * Returns the destinations that a target allows for a class of sandboxes: the egress proxy, or the laptop's command
  * sandbox.
@@ -23,10 +26,11 @@ export const allowlist = (
   egress: ResolvedEgress,
   kind: SandboxKind,
   target: 'proxy' | 'laptop',
-): EgressDestination[] => destinationsFor(egress.classes[kind], target).map(toAllowed)
+): ListedDestination[] => destinationsFor(egress.classes[kind], target).map(toAllowed)
 
-function toAllowed(destination: Destination): EgressDestination {
+function toAllowed(destination: Destination): ListedDestination {
   const { host, ports, phases = PHASES, caller, http, addresses, upgrade, allow, credential } = destination
+  const accepts = acceptedBy(destination)
   const requests = requestsOf(destination)
   return {
     host,
@@ -41,5 +45,10 @@ function toAllowed(destination: Destination): EgressDestination {
     ...(upgrade && { upgrade }),
     ...(allow && { allow: [...allow] }),
     ...(credential !== undefined && { credential }),
+    ...(accepts && { accepts }),
   }
 }
+
+/** An entry that names `registry` says that each owner uses a credential of their own. */
+const acceptedBy = ({ accepts, credential }: Destination): Destination['accepts'] =>
+  accepts ?? (credential === 'registry' ? credential : undefined)

@@ -79,7 +79,13 @@ export function expandGit(entry: Written) {
     return [{ ...common, host, ports, addresses, requests }]
   }
   return [
-    { ...common, host: 'github.com', ports: [443], requests },
-    { ...common, host: 'api.github.com', ports: [443], requests: gitHubRequests(entry) },
+    { ...common, host: 'github.com', ports: [443], requests, accepts: 'github' as const },
+    {
+      ...common,
+      host: 'api.github.com',
+      ports: [443],
+      requests: gitHubRequests(entry),
+      accepts: 'github' as const,
+    },
   ]
 }

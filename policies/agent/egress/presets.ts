@@ -112,6 +112,8 @@ export function expandPreset({ preset, host, prefix = '', ports, ...rest }: Pres
       paths: paths.map((path) => `${prefix}${path}`),
     })),
     ...rest,
+    // A credential is never sent without TLS.
+    ...(one.http === undefined && { accepts: 'registry' as const }),
   }))
 }
 

@@ -51,7 +51,10 @@ export const Destination = z
     for (const [key, message] of faultsOf(destination))
       context.addIssue({ code: 'custom', path: [key], message })
   })
-export type Destination = z.infer<typeof Destination>
+export type Destination = z.infer<typeof Destination> & {
+  /** The kind of credential that owners of runs may use here. Presets set it, because their paths are known to be safe. */
+  readonly accepts?: 'github' | 'registry' | undefined
+}
 
 type Fields = z.infer<typeof Destination>
 type Fault = readonly [key: keyof Fields, message: string]

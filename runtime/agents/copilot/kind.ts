@@ -30,12 +30,13 @@ export const copilot = {
   },
 } satisfies AgentKind<'copilot'>
 
-/** The owner's own token if there is a vault of user tokens, otherwise the operator's. */
-function tokenOf({ secretNameOf, copilotToken }: ModelSettings, owner: string): Credential {
+/** The owner's own token, from the vault of user tokens if there is one. Otherwise the operator's. */
+function tokenOf({ secretNameOf, gitHubTokenOf, copilotToken }: ModelSettings, owner: string): Credential {
   if (secretNameOf) return { kind: 'keyVault', secretName: secretNameOf(owner) }
-  if (copilotToken) return { kind: 'token', token: copilotToken }
+  const token = gitHubTokenOf?.(owner) ?? copilotToken
+  if (token) return { kind: 'token', token }
   throw invalidRequest(
-    'an agent of kind copilot needs a GitHub token: start the service with COPILOT_GITHUB_TOKEN. In a cluster it uses the token of the owner of the run, from the vault of user tokens (infra.azure of the environment file), and this service has no such vault',
+    'an agent of kind copilot needs a GitHub token: set yours with "agentweaver credential set github", or start the service with COPILOT_GITHUB_TOKEN',
   )
 }
 

@@ -19,6 +19,7 @@ const INSTALLATION_TOKEN: Shape = { prefix: 'ghs_', length: 40 }
 
 /** The operator's credentials. Only this service reads their values. */
 export interface Credentials {
+  readonly ids: readonly string[]
   readonly has: (id: string) => boolean
   /** Variable of commands in which the placeholder is. */
   readonly variableOf: (id: string) => string | undefined
@@ -32,6 +33,7 @@ export interface Credentials {
 }
 
 export const NO_CREDENTIALS: Credentials = {
+  ids: [],
   has: () => false,
   variableOf: () => undefined,
   placeholderOf: () => {
@@ -56,6 +58,7 @@ export async function loadCredentials(file: string, place: FilePlace = 'laptop')
   }
   const known = new Map(entries.map((entry) => [entry.id, entry]))
   return {
+    ids: [...known.keys()],
     has: (id) => known.has(id),
     variableOf: (id) => known.get(id)?.variable,
     placeholderOf: (key, wanted) => placeholderOf(key, wanted, shapeFor(values.get(wanted.credential))),

@@ -1,16 +1,23 @@
 import { MODEL_CREDENTIAL } from '../../../contracts/egress.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Credentials } from './credentials.ts'
+import { isOwnId } from './user-credentials.ts'
 
 /** The credentials of the proxy: those of the operator's list, and the key of the model server. */
 export function withModelKey(
   credentials: Credentials,
   { openaiApiKey, modelCredential }: { readonly openaiApiKey?: string; readonly modelCredential?: string },
-): Pick<Credentials, 'read' | 'placeholderOf' | 'variableOf'> {
+): Pick<Credentials, 'has' | 'read' | 'placeholderOf' | 'variableOf'> {
   if (credentials.has(MODEL_CREDENTIAL))
     throw new SandboxError(
       'invalid_config',
       `AGENTWEAVER_CREDENTIALS_FILE: the id ${MODEL_CREDENTIAL} is reserved for the key of the model server; use another one`,
+    )
+  const reserved = credentials.ids.find(isOwnId)
+  if (reserved !== undefined)
+    throw new SandboxError(
+      'invalid_config',
+      `AGENTWEAVER_CREDENTIALS_FILE: the id ${reserved} is reserved for the credentials of users; use one that does not begin with own-`,
     )
   if (modelCredential !== undefined && !credentials.has(modelCredential))
     throw new SandboxError(

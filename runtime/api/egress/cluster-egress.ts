@@ -6,7 +6,7 @@ import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { BoundSandbox } from '../../sandboxes/provider.ts'
 import type { OpenNetwork } from '../../store/egress.ts'
-import type { Store } from '../../store/store.ts'
+import type { RunRow, Store } from '../../store/store.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 import { patiently } from '../runs/drive/patient-store.ts'
 import { repeat } from '../runs/repeat.ts'
@@ -21,7 +21,7 @@ import type { SandboxEgress, SandboxNetwork, ServedRun } from './with-egress.ts'
 export interface ClusterEgressOptions {
   readonly store: Pick<Store, 'readRun' | 'openNetwork' | 'closeNetwork' | 'countProxies'>
   readonly rules: NetworkRules
-  readonly credentials: Pick<RunCredentials, 'forRun'>
+  readonly credentials: Pick<RunCredentials, 'forRun' | 'onChange'>
   /** The model server of a run's agent, if the agent reaches it through the proxy. @default none does */
   readonly routeOf?: RouteOf | undefined
   /** The servers that a run's agent reaches itself through the proxy. @default none */
@@ -60,9 +60,11 @@ const UNAVAILABLE: EgressDenied = {
   count: 1,
 }
 
+type OwnedNetwork = OpenNetwork & Pick<RunRow, 'owner'>
+
 interface Open {
   readonly client: AgentHostClient
-  readonly network: OpenNetwork
+  readonly network: OwnedNetwork
   readonly renewing: NodeJS.Timeout | undefined
   isTold: boolean
 }
@@ -72,10 +74,12 @@ export class ClusterEgress implements SandboxEgress {
   readonly #options: ClusterEgressOptions
   readonly #open = new Map<string, Open>()
   readonly #watch: { stop(): Promise<void> }
+  readonly #unfollow: () => void
   #roundsWithoutProxy = 0
 
   constructor(options: ClusterEgressOptions) {
     this.#options = options
+    this.#unfollow = options.credentials.onChange((owners) => this.#onCredentials(owners))
     this.#watch = repeat(() => this.#look(), options.watchEveryMs ?? WATCH_MS)
   }
 
@@ -90,7 +94,7 @@ export class ClusterEgress implements SandboxEgress {
     const listed = run && rules.destinationsOf(run, served.kind)
     if (!run || (!listed && !this.#isForAgent(run))) return undefined
     const pod: EgressPod = { uid: uids.pod, addresses: [...podAddresses] }
-    const network = { ...keyPart(served), kind: served.kind, pod }
+    const network = { ...keyPart(served), kind: served.kind, pod, owner: run.owner }
     return {
       loosened: listed ? rules.loosenedFor(served.kind) : [],
       upstreamProxy: this.#options.upstreamProxy,
@@ -101,7 +105,7 @@ export class ClusterEgress implements SandboxEgress {
   }
 
   /** Whether the agent itself reaches servers through the proxy. */
-  #isForAgent(run: { readonly agentSpec: unknown }): boolean {
+  #isForAgent(run: Pick<RunRow, 'agentSpec' | 'owner'>): boolean {
     const { routeOf, serversOf } = this.#options
     return routeOf?.(run) !== undefined || serversOf?.(run) !== undefined
   }
@@ -123,6 +127,7 @@ export class ClusterEgress implements SandboxEgress {
   }
 
   async stop(): Promise<void> {
+    this.#unfollow()
     await this.#watch.stop()
     for (const { network } of [...this.#open.values()]) this.#leave(network)
   }
@@ -134,8 +139,17 @@ export class ClusterEgress implements SandboxEgress {
         await bestEffort(this.#options.log, 'tell a sandbox its network', () => this.#give(client, network))
   }
 
+  /** The variables of commands depend on the credentials of their owner. */
+  async #onCredentials(owners: ReadonlySet<string>): Promise<void> {
+    const ofOwners = [...this.#open.values()].filter(({ network }) => owners.has(network.owner))
+    for (const { client, network } of ofOwners)
+      await bestEffort(this.#options.log, 'give a sandbox the variables of its credentials', () =>
+        this.#give(client, network),
+      )
+  }
+
   /** Never fails: a run without a network can still work, and its commands print the reason. */
-  async #openFor(client: AgentHostClient, network: OpenNetwork): Promise<void> {
+  async #openFor(client: AgentHostClient, network: OwnedNetwork): Promise<void> {
     const { store, log, onChange } = this.#options
     let ms = RENEW_MS
     await bestEffort(log, 'open the network of a sandbox', async () => {
@@ -154,17 +168,17 @@ export class ClusterEgress implements SandboxEgress {
     this.#renewLater(client, network, ms)
   }
 
-  async #give(client: AgentHostClient, network: OpenNetwork): Promise<void> {
+  async #give(client: AgentHostClient, network: OwnedNetwork): Promise<void> {
     const grant = await this.#grantOf(network)
     await client.giveEgress(grant, AbortSignal.timeout(SEND_MS))
   }
 
   /** What the sandbox gets now: a person may have allowed more since the last time. */
-  async #grantOf({ runId, generation, kind, pod }: OpenNetwork): Promise<EgressGrant> {
+  async #grantOf({ runId, generation, kind, pod, owner }: OwnedNetwork): Promise<EgressGrant> {
     const { store, rules, credentials, trust, keys, clock } = this.#options
     const run = await store.readRun(runId)
     const listed = run && rules.destinationsOf(run, kind)
-    const { placeholders, environment } = credentials.forRun(runId, listed ?? [])
+    const { placeholders, environment } = credentials.forRun({ id: runId, owner }, listed ?? [])
     const isTerminated = listed?.some(({ authority }) => authority !== undefined)
     const sign = (caller: EgressCaller) =>
       signEgressToken(keys.ticketKey, { runId, generation, caller, pod, now: clock() })
@@ -177,7 +191,7 @@ export class ClusterEgress implements SandboxEgress {
     }
   }
 
-  #renewLater(client: AgentHostClient, network: OpenNetwork, ms: number): void {
+  #renewLater(client: AgentHostClient, network: OwnedNetwork, ms: number): void {
     const key = keyOf(network)
     const renew = async () => {
       let nextMs = RENEW_MS

@@ -8,10 +8,12 @@ import type { Restrictions } from '../runs/restrictions/restrictions.ts'
 import { withAuthorities } from './authorities.ts'
 import { generationsOf, type StateParts } from './control-state.ts'
 import { partOfBroker, partOfProxy } from './credential-parts.ts'
+import type { RunCredentials } from './run-credentials.ts'
 
 export interface ControlHubOptions extends StateParts {
   readonly store: Pick<Store, 'listNetworks'>
   readonly restrictions: Pick<Restrictions, 'of' | 'onChange'>
+  readonly credentials: Pick<RunCredentials, 'forRun' | 'onChange'>
   readonly authorities: IntermediateAuthorities
   readonly log: Log
   /** @default 300 ms */
@@ -46,6 +48,7 @@ export class ControlHub {
   constructor(options: ControlHubOptions) {
     this.#options = options
     options.restrictions.onChange(() => this.changed())
+    options.credentials.onChange(() => this.changed())
   }
 
   /** Calls back with each state, beginning with the current one. The return value unsubscribes. */

@@ -22,7 +22,7 @@ export interface StateParts {
   readonly serversOf?: ServersOf | undefined
 }
 
-export type RouteOf = (run: { readonly agentSpec: unknown }) => ModelRoute | undefined
+export type RouteOf = (run: { readonly agentSpec: unknown; readonly owner: string }) => ModelRoute | undefined
 export type ServersOf = (run: { readonly agentSpec: unknown }) => readonly EgressDestination[] | undefined
 
 /** One list, because lists are sent once. */
@@ -44,9 +44,11 @@ function generationOf(
   if (!listed && !route && !servers) return undefined
   const { network: restriction, isFrozen } = restrictions.of({ id: runId, owner })
   // A frozen run calls no model.
-  const destinations = servers && !isFrozen ? [...(listed ?? []), ...servers] : (listed ?? NOWHERE)
+  const reachable = servers && !isFrozen ? [...(listed ?? []), ...servers] : listed
   const withheld = [...rules.withheldFrom(network, kind)]
-  const { placeholders } = credentials.forRun(runId, destinations)
+  const { placeholders, destinations } = reachable
+    ? credentials.forRun({ id: runId, owner }, reachable)
+    : { placeholders: [], destinations: NOWHERE }
   const modelRoute = route && { ...route, ...(isFrozen && { isFrozen }) }
   return {
     ...{ runId, generation, phase: 'work', pod, restriction, destinations, withheld },

@@ -22,9 +22,9 @@ export function partOfBroker({
   destinations,
   ...rest
 }: EgressGeneration): EgressGeneration[] {
-  const { modelRoute: route, placeholders } = rest
-  if (placeholders === undefined && route?.credential === undefined) return []
+  const { modelRoute: route } = rest
   const withCredential = destinations.filter(({ credential }) => credential !== undefined)
+  if (withCredential.length === 0 && route?.credential === undefined) return []
   const sockets = present({ socketPath: brokerPath, agentHostSocketPath: route?.brokerPath })
   return [{ ...rest, ...sockets, destinations: withCredential }]
 }

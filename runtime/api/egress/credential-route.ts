@@ -37,12 +37,13 @@ export function registerCredentialRoute(app: FastifyInstance, options: Credentia
     if (!wanted.success) return refuse(reply, 400, 'The request is malformed.')
     if (!hasRoom()) return refuse(reply, 429, 'Too many credentials are read at the moment.')
     const { runId, credential } = wanted.data
-    if (!(await mayUse(options, wanted.data))) {
+    const owner = await ownerWhoMayUse(options, wanted.data)
+    if (owner === undefined) {
       log.warn('a credential was refused to the egress proxy', { runId, credential })
       return refuse(reply, 403, NONE)
     }
     try {
-      return await reply.send({ value: await credentials.read(credential) })
+      return await reply.send({ value: await credentials.read(credential, owner) })
     } catch (error) {
       log.error('a credential cannot be read', { credential, error: messageOf(error) })
       return refuse(reply, 503, 'The credential cannot be read. The log of the API has the reason.')
@@ -50,18 +51,22 @@ export function registerCredentialRoute(app: FastifyInstance, options: Credentia
   })
 }
 
-/** Reads the store instead of the last state that was sent, so that a run that has ended gets no value. */
-async function mayUse(
+/**
+ * The owner of the run, if the run may use the credential. Reads the store instead of the last state that was sent, so that a
+ * run that has ended gets no value.
+ */
+async function ownerWhoMayUse(
   options: CredentialRouteOptions,
   { runId, generation, credential }: EgressCredentialRequest,
-): Promise<boolean> {
+): Promise<string | undefined> {
   const networks = await options.store.listNetworks()
   const asked = networks.filter((one) => one.runId === runId && one.generation === generation)
-  return generationsOf(asked, options).some(
+  const mayUse = generationsOf(asked, options).some(
     ({ restriction, destinations, modelRoute }) =>
       modelRoute?.credential === credential ||
       (restriction !== 'no-network' && destinations.some((one) => one.credential === credential)),
   )
+  return mayUse ? asked[0]?.owner : undefined
 }
 
 function roomPerSecond(limit: number): () => boolean {

@@ -10,7 +10,7 @@ export interface EgressProcessesOptions
   readonly trust: EgressTrust
   readonly readKeys: NonNullable<EgressProcessOptions['readKeys']>
   /** Returns the value of a credential. */
-  readonly readCredential: (credential: string) => Promise<string>
+  readonly readCredential: (wanted: CredentialWanted) => Promise<string>
 }
 
 /**
@@ -63,18 +63,19 @@ export class EgressProcesses {
   }
 
   /** The process handles hostile input, so it gets only the credentials of the sandboxes that are open. */
-  async #answer({ runId, generation, credential }: CredentialWanted): Promise<CredentialAnswer['answer']> {
+  async #answer(wanted: CredentialWanted): Promise<CredentialAnswer['answer']> {
+    const { runId, generation, credential } = wanted
     const { readCredential, log } = this.#options
     const mayUse = this.#generations.some(
       (one) =>
         one.runId === runId &&
         one.generation === generation &&
         (one.modelRoute?.credential === credential ||
-          one.placeholders?.some((placeholder) => placeholder.credential === credential)),
+          one.destinations.some((destination) => destination.credential === credential)),
     )
     if (!mayUse) return { fault: 'this run has no such credential' }
     try {
-      return { value: await readCredential(credential) }
+      return { value: await readCredential(wanted) }
     } catch (error) {
       log.error('a credential cannot be read', { credential, error: messageOf(error) })
       return { fault: 'the log of the service has the reason' }

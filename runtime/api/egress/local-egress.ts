@@ -18,6 +18,7 @@ import { patiently } from '../runs/drive/patient-store.ts'
 import type { Restrictions } from '../runs/restrictions/restrictions.ts'
 import { AccessRenewal } from './access-renewal.ts'
 import { ByteBudgets } from './byte-budgets.ts'
+import type { CredentialWanted } from './egress-process.ts'
 import { EgressProcesses } from './egress-processes.ts'
 import type { NetworkRules } from './network-rules.ts'
 import { readEgressKeys } from './read-keys.ts'
@@ -35,7 +36,7 @@ export interface LocalEgressOptions {
   readonly trust: EgressTrust
   readonly credentials: RunCredentials
   /** The model server of a run's agent, if the agent reaches it through the proxy. */
-  readonly routeOf: (run: Pick<RunRow, 'agentSpec'>) => ModelRoute | undefined
+  readonly routeOf: (run: Pick<RunRow, 'agentSpec' | 'owner'>) => ModelRoute | undefined
   readonly keys: Pick<DeploymentKeys, 'ticketKey' | 'jwksFile'>
   readonly clock: () => Date
   readonly writer: ReportWriter
@@ -64,7 +65,7 @@ interface Opened {
   readonly owner: string
   readonly sandbox: EgressSandbox
   readonly generation: EgressGeneration
-  /** Absent without credentials. */
+  /** Absent without placeholders. */
   readonly environment?: EgressEnvironment
 }
 
@@ -81,6 +82,8 @@ const LOOPBACK = '127.0.0.1'
 
 /** An authority is replaced when it is 12 hours old, and ends after 24. */
 const RENEWAL_MS = 3_600_000
+
+const NO_VARIABLES: EgressEnvironment = { variables: {}, gitConfig: [] }
 
 const UNAVAILABLE: EgressDenied = {
   host: 'all hosts',
@@ -108,12 +111,18 @@ export class LocalEgress implements SandboxEgress {
   constructor(options: LocalEgressOptions) {
     const { writer, log, trust, credentials, upstreamProxy } = options
     this.#options = options
-    this.#unfollow = options.restrictions.onChange(() => this.#onRestricted())
+    const unfollow = [
+      options.restrictions.onChange(() => this.#onRestricted()),
+      credentials.onChange((owners) => this.#onCredentials(owners)),
+    ]
+    this.#unfollow = () => {
+      for (const end of unfollow) end()
+    }
     this.#processes = new EgressProcesses({
       log,
       trust,
       upstreamProxy,
-      readCredential: credentials.read,
+      readCredential: (wanted) => this.#readCredential(wanted),
       readKeys: () => readEgressKeys(options.keys.jwksFile),
       onReport: ({ runId, ...report }) => {
         if (report.type === 'usage') this.#budgets.add(runId, report.bytes)
@@ -203,14 +212,32 @@ export class LocalEgress implements SandboxEgress {
 
   /** Applies what people have allowed to a run. In force when it returns. */
   async changed(runId: string): Promise<void> {
+    await this.#readAgain(({ sandbox }) => sandbox.runId === runId)
+  }
+
+  /** Applies the credentials that these owners have set or removed. In force when it returns. */
+  async #onCredentials(owners: ReadonlySet<string>): Promise<void> {
+    const { log } = this.#options
+    await bestEffort(log, 'apply the credentials of users', () =>
+      this.#readAgain(({ owner }) => owners.has(owner)),
+    )
+  }
+
+  async #readAgain(isMeant: (opened: Opened) => boolean): Promise<void> {
     this.#changes += 1
-    const ofRun = [...this.#open].filter(([, { sandbox }]) => sandbox.runId === runId)
-    for (const [key, { sandbox }] of ofRun) {
-      const opened = await this.#read(sandbox)
+    for (const [key, before] of [...this.#open].filter(([, opened]) => isMeant(opened))) {
+      const opened = await this.#read(before.sandbox)
       if (!opened || !this.#open.has(key)) continue
       this.#open.set(key, opened)
-      await this.#enforce(opened)
+      await this.#enforce({ ...(before.environment && { environment: NO_VARIABLES }), ...opened })
     }
+  }
+
+  /** A credential of an owner is given only for sandboxes of this owner. */
+  async #readCredential({ runId, generation, credential }: CredentialWanted): Promise<string> {
+    const opened = this.#open.get(keyOf(runId, generation))
+    if (!opened) throw new SandboxError('credential_absent', 'the sandbox has no network any more')
+    return this.#options.credentials.read(credential, opened.owner)
   }
 
   /** What a sandbox may reach. Undefined without network access. */
@@ -228,16 +255,15 @@ export class LocalEgress implements SandboxEgress {
     const route = this.#routeOf(run, sandbox)
     const listed = sandbox.isIsolated ? rules.destinationsOf(run, kind) : undefined
     if (!listed && !route) return undefined
-    const destinations = listed ?? []
     const withheld = [...rules.withheldFrom(run, kind)]
-    const { placeholders, environment } = credentials.forRun(runId, destinations)
-    const isBrokered = placeholders.length > 0
+    const { destinations, placeholders, environment } = credentials.forRun(run, listed ?? [])
+    const isBrokered = destinations.some(({ credential }) => credential !== undefined)
     const opened: EgressGeneration = {
       ...{ runId, generation, phase: 'work', socketPath, destinations, withheld },
       ...(isBrokered && { placeholders, brokerPath }),
       ...(route && { modelRoute: route, pod: podOf(sandbox.podUid) }),
     }
-    return { owner: run.owner, sandbox, generation: opened, ...(isBrokered && { environment }) }
+    return { owner: run.owner, sandbox, generation: opened, ...(placeholders.length > 0 && { environment }) }
   }
 
   async #enforce({ sandbox, generation, environment }: Opened): Promise<void> {

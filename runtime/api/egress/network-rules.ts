@@ -1,6 +1,5 @@
-import type { EgressDestination } from '../../../contracts/egress.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
-import { allowlist } from '../../../policies/agent/egress/allowlist.ts'
+import { allowlist, type ListedDestination } from '../../../policies/agent/egress/allowlist.ts'
 import type { EgressPolicy } from '../../../policies/agent/egress/load.ts'
 import { hasHost, narrow } from '../../../policies/agent/egress/narrow.ts'
 import { resolveEgress } from '../../../policies/agent/egress/resolve.ts'
@@ -14,15 +13,17 @@ export type HostStanding = 'allowed' | 'withheld' | 'unlisted'
 
 export interface NetworkRules {
   /** The destinations of a sandbox. Undefined if the settings of its run allow no network access. */
-  destinationsOf(run: NetworkRun, kind: SandboxKind): EgressDestination[] | undefined
+  destinationsOf(run: NetworkRun, kind: SandboxKind): ListedDestination[] | undefined
   /** Hosts of the operator's list that the settings of the run leave out. */
   withheldFrom(run: NetworkRun, kind: SandboxKind): readonly string[]
   /** Whether the commands of a run may connect to a host. */
   standingOf(run: NetworkRun & Pick<RunRow, 'kind'>, host: string): HostStanding
   /** Hosts that are reached without the limits of their entry, because the proxy does not look into TLS. */
   loosenedFor(kind: SandboxKind): readonly string[]
+  /** Hosts of package registries for which owners of runs can set credentials. */
+  readonly registries: ReadonlySet<string>
   /** Servers that agents reach themselves, with the credential that AgentHost holds. */
-  readonly ofAgentHost: readonly EgressDestination[]
+  readonly ofAgentHost: readonly ListedDestination[]
   /** The addresses that an entry of the list for agents names for a server. Undefined without such an entry. */
   addressesOf(server: URL): readonly string[] | undefined
 }
@@ -36,11 +37,11 @@ export function createNetworkRules(policy: EgressPolicy): NetworkRules {
     egress.classes[kind]
       .filter((one) => one.caller === undefined && placementOf(one, 'laptop').kind === 'loosened')
       .map(({ host }) => host)
+  const destinations = { agent: ofClass('agent'), command: ofClass('command') }
+  const listed = [...destinations.agent, ...destinations.command]
   return {
-    ...rulesFor(
-      { agent: ofClass('agent'), command: ofClass('command') },
-      { agent: loosened('agent'), command: loosened('command') },
-    ),
+    registries: new Set(listed.flatMap(({ host, accepts }) => (accepts === 'registry' ? [host] : []))),
+    ...rulesFor(destinations, { agent: loosened('agent'), command: loosened('command') }),
     ofAgentHost: allowlist(egress, 'agent', 'proxy').filter((one) => !isForCommands(one)),
     addressesOf: ({ protocol, hostname, port }) => {
       const number = port === '' ? (protocol === 'http:' ? 80 : 443) : Number(port)
@@ -53,15 +54,15 @@ export function createNetworkRules(policy: EgressPolicy): NetworkRules {
 
 /** The rules for lists of destinations. `withoutLimits`: hosts whose limits the proxy cannot enforce. */
 export function rulesFor(
-  destinations: Readonly<Record<SandboxKind, readonly EgressDestination[]>>,
+  destinations: Readonly<Record<SandboxKind, readonly ListedDestination[]>>,
   withoutLimits: Readonly<Record<SandboxKind, readonly string[]>>,
-): Omit<NetworkRules, 'addressesOf' | 'ofAgentHost'> {
+): Omit<NetworkRules, 'addressesOf' | 'ofAgentHost' | 'registries'> {
   return {
     destinationsOf: (run, kind) =>
       run.settings.network_enabled ? [...narrow(destinations[kind], hostsOf(run)).destinations] : undefined,
     withheldFrom: (run, kind) => narrow(destinations[kind], hostsOf(run)).withheld,
     standingOf: (run, host) => {
-      const isAmong = (some: readonly EgressDestination[]) =>
+      const isAmong = (some: readonly ListedDestination[]) =>
         hasHost(
           some.map((one) => one.host),
           host,

@@ -7,6 +7,7 @@ import { bestEffort } from '../../kit/best-effort.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { RunRow, Store, Transaction } from '../../store/store.ts'
+import { fingerprintIn } from '../credentials/user-credentials.ts'
 import type { AuditTrail } from '../runs/audit-trail.ts'
 
 export type ReportOfRun =
@@ -72,6 +73,7 @@ export class ReportWriter {
     if (!run || run.endedAt !== undefined) return
     const event = this.#eventOf(report)
     await tx.appendEvents(runId, [{ event }])
+    if (event.type === 'egress.credential_used') await this.#noteUse(tx, run, event.data.credentialId)
     if (event.type === 'egress.denied') {
       const { host, port, rule, reason, count } = event.data
       const reasons = [`${host}:${port}`, `${rule}: ${reason}`, `${count} times`]
@@ -84,6 +86,12 @@ export class ReportWriter {
       const reasons = [port === 0 ? host : `${host}:${port}`, `${kind}: ${reason}`]
       await this.#options.audit.append(tx, runId, [this.#record(run, { kind: event.type, reasons })])
     }
+  }
+
+  async #noteUse(tx: Transaction, { owner }: RunRow, id: string): Promise<void> {
+    const fingerprint = fingerprintIn(id)
+    if (fingerprint === undefined) return
+    await tx.noteUserCredentialUse({ owner, fingerprint }, this.#options.clock().toISOString())
   }
 
   #eventOf({ type, data }: ReportOfRun): Extract<RunEvent, { type: `egress.${string}` }> {

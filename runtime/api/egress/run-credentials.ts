@@ -5,21 +5,34 @@ import {
   type EgressEnvironment,
   type EgressGeneration,
 } from '../../../contracts/egress.ts'
+import type { ListedDestination } from '../../../policies/agent/egress/allowlist.ts'
 import { replaceFile } from '../../state-folder/replace-file.ts'
+import type { RunRow } from '../../store/store.ts'
 import type { Credentials } from '../credentials/credentials.ts'
+import { withOwnCredential } from '../credentials/own-destinations.ts'
+import { placeholderOf } from '../credentials/placeholder.ts'
+import { isOwnId, type UserCredentials } from '../credentials/user-credentials.ts'
 
-/** What the commands of a run hold instead of credentials. */
+/** What the commands of a run hold instead of credentials, and where the proxy inserts these. */
 export interface RunCredentials {
   forRun(
-    runId: string,
-    destinations: readonly EgressDestination[],
+    run: Pick<RunRow, 'id' | 'owner'>,
+    destinations: readonly ListedDestination[],
   ): {
+    readonly destinations: EgressDestination[]
     readonly placeholders: NonNullable<EgressGeneration['placeholders']>
     readonly environment: EgressEnvironment
   }
-  /** Returns the value of a credential. */
-  readonly read: (credential: string) => Promise<string>
+  /** Returns the value of a credential for a run of this owner. */
+  readonly read: (credential: string, owner: string) => Promise<string>
+  /** The credential of an owner for a model server. */
+  readonly ownModelKey: (owner: string, upstream: string) => string | undefined
+  /** Calls back when owners have changed their credentials. */
+  readonly onChange: (follower: (owners: ReadonlySet<string>) => Promise<void> | void) => () => void
 }
+
+/** The credentials of the operator, and how placeholders are derived. */
+export type OperatorCredentials = Pick<Credentials, 'has' | 'read' | 'placeholderOf' | 'variableOf'>
 
 /** Git needs a user name, and servers that accept tokens ignore it. */
 const GIT_USER = 'x-access-token'
@@ -27,38 +40,66 @@ const GIT_USER = 'x-access-token'
 /** Placeholders that are remembered. The state of a cluster's proxies needs each of them several times a second. */
 const MAX_REMEMBERED = 4096
 
+/** The placeholder of an owner's token. It stays the same when the token is replaced, so it has no shape of a value. */
+const OF_OWNER = {
+  github: { shape: { prefix: 'ghp_', length: 40 }, variable: 'GITHUB_TOKEN' },
+} as const
+const isOfOwner = (alias: string): alias is keyof typeof OF_OWNER => alias in OF_OWNER
+
 export function createRunCredentials(
-  credentials: Pick<Credentials, 'read' | 'placeholderOf' | 'variableOf'>,
+  credentials: OperatorCredentials,
+  own: Pick<UserCredentials, 'of' | 'find' | 'read' | 'onChange'>,
   key: Uint8Array,
 ): RunCredentials {
   const remembered = new Map<string, string>()
-  const derive = (runId: string, credential: string): string => {
-    const name = `${runId} ${credential}`
+  const make = (runId: string, alias: string): string => {
+    const wanted = { runId, caller: 'commands', credential: alias }
+    return !credentials.has(alias) && isOfOwner(alias)
+      ? placeholderOf(key, wanted, OF_OWNER[alias].shape)
+      : credentials.placeholderOf(key, wanted)
+  }
+  const derive = (runId: string, alias: string): string => {
+    const name = `${runId} ${alias}`
     const known = remembered.get(name)
     if (known !== undefined) return known
-    const value = credentials.placeholderOf(key, { runId, caller: 'commands', credential })
+    const value = make(runId, alias)
     if (remembered.size >= MAX_REMEMBERED) remembered.clear()
     remembered.set(name, value)
     return value
   }
+  const variableOf = (alias: string): string | undefined =>
+    !credentials.has(alias) && isOfOwner(alias) ? OF_OWNER[alias].variable : credentials.variableOf(alias)
+
   return {
-    read: (credential) => credentials.read(credential),
-    forRun(runId, destinations) {
-      const ids = [...new Set(destinations.flatMap(({ credential }) => credential ?? []))]
-      const placeholders = ids.map((credential) => ({ credential, value: derive(runId, credential) }))
-      const placeholderOf = (id: string) =>
-        placeholders.find(({ credential }) => credential === id)?.value ?? ''
-      const variables = ids.flatMap((id) => {
-        const name = credentials.variableOf(id)
-        return name === undefined ? [] : [[name, placeholderOf(id)] as const]
+    read: (credential, owner) =>
+      isOwnId(credential) ? own.read(owner, credential) : credentials.read(credential),
+    ownModelKey: (owner, upstream) => own.find(owner, 'openai-compatible', upstream)?.credentialId,
+    onChange: (follower) => own.onChange(follower),
+    forRun({ id: runId, owner }, listed) {
+      const ownOnes = own.of(owner)
+      const all = listed.map((one) => withOwnCredential(one, ownOnes, credentials.has))
+      const destinations = all.map(({ destination }) => destination)
+      const held = all.flatMap(({ destination: { credential }, alias }) =>
+        credential === undefined || alias === undefined ? [] : [{ credential, alias }],
+      )
+      const aliasOf = new Map(held.map(({ credential, alias }) => [credential, alias]))
+      const placeholders = [...aliasOf].map(([credential, alias]) => ({
+        credential,
+        value: derive(runId, alias),
+      }))
+      const variables = [...aliasOf.values()].flatMap((alias) => {
+        const name = variableOf(alias)
+        return name === undefined ? [] : [[name, derive(runId, alias)] as const]
       })
-      const gitConfig = destinations.flatMap((destination) =>
-        destination.credential === undefined || !isForGit(destination)
-          ? []
-          : gitHeaders(destination, placeholderOf(destination.credential)),
+      const gitConfig = all.flatMap(({ destination, alias }) =>
+        alias === undefined || !isForGit(destination) ? [] : gitHeaders(destination, derive(runId, alias)),
       )
       if (destinations.some(mayPush)) variables.push([BRANCH_PREFIX, `agentweaver/${runId}/`])
-      return { placeholders, environment: { variables: Object.fromEntries(variables), gitConfig } }
+      return {
+        destinations,
+        placeholders,
+        environment: { variables: Object.fromEntries(variables), gitConfig },
+      }
     },
   }
 }

@@ -14,7 +14,7 @@ import { deriveKey, KEY_BYTES, keyFingerprint } from '../../kit/derive-key.ts'
 import { errnoOf, SandboxError } from '../../kit/errors.ts'
 
 /** Purposes of keys. Each purpose has its own derived key. */
-export type KeyUse = 'turn' | 'name' | 'audit' | 'digest' | 'egress-ca' | 'placeholder'
+export type KeyUse = 'turn' | 'name' | 'audit' | 'digest' | 'egress-ca' | 'placeholder' | 'user-credential'
 
 export type DeploymentKeys = {
   /** Fingerprint of the deployment key. Stored with everything that the key protects. */

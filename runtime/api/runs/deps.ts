@@ -3,7 +3,7 @@ import type { Decision, SandboxSettings } from '../../../contracts/policy.ts'
 import type { ModelSettings } from '../../agents/kind.ts'
 import type { Log } from '../../kit/log.ts'
 import type { SandboxProvider } from '../../sandboxes/provider.ts'
-import type { RunTouched, Store } from '../../store/store.ts'
+import type { RunRow, RunTouched, Store } from '../../store/store.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 import type { WorkspaceBounds } from './admit/workspace-admission.ts'
 import type { RunRedactor } from './ingest/redacted-events.ts'
@@ -86,11 +86,11 @@ export type RunDeps = {
   /** Absent without an egress proxy. */
   readonly networks?: RunNetworks
   /** The second redaction, of one run: nothing that a sandbox sent is stored before it. */
-  readonly openRedactor: (settings: SandboxSettings) => RunRedactor
+  readonly openRedactor: (run: Pick<RunRow, 'owner' | 'settings'>) => RunRedactor
   /** Redacts the message of a failure, because a sandbox or a model's server may have written it. */
   readonly redactText: (text: string) => string
   /** Hides secrets in the results of a run. */
-  readonly redactResult: (text: string, settings: SandboxSettings) => string
+  readonly redactResult: (text: string, run: Pick<RunRow, 'owner' | 'settings'>) => string
   readonly clock: () => Date
   readonly log: Log
   /** A command started this service for one run: it drives only runs that it started, and they end with it. */

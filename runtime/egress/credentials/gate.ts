@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
-import type { EgressGeneration, EgressReport } from '../../../contracts/egress.ts'
+import type { EgressDestination, EgressGeneration, EgressReport } from '../../../contracts/egress.ts'
 import { messageOf } from '../../kit/errors.ts'
 import type { Target } from '../authority.ts'
 import { type AcceptedPush, gatePush } from '../git/gate-push.ts'
@@ -8,7 +8,7 @@ import { gitRequestFault, isPush } from '../git/git-request.ts'
 import type { PushFault } from '../git/push-list.ts'
 import type { Refusal } from '../refusals.ts'
 import { EchoSearch } from './echo.ts'
-import { findPlaceholder, withCredential } from './insert.ts'
+import { attachTo, findPlaceholder, withCredential } from './insert.ts'
 import { CredentialUses } from './uses.ts'
 import type { CredentialValues } from './values.ts'
 
@@ -27,6 +27,8 @@ export interface GateRequest {
   readonly target: Target
   readonly path: string
   readonly credential: string
+  /** The credential is added to the request. Otherwise it replaces the placeholder. */
+  readonly attach?: EgressDestination['attach']
 }
 
 export type Passage =
@@ -103,7 +105,9 @@ export class CredentialGate {
     const ofGit = gitRequestFault(method, path)
     if (ofGit) return { kind: 'refused', refusal: pushRefusal(ofGit) }
     const { placeholders = [] } = generation
-    const found = findPlaceholder(rawHeaders, path, { credential, placeholders })
+    const found = asked.attach
+      ? attachTo(rawHeaders, asked.attach)
+      : findPlaceholder(rawHeaders, path, { credential, placeholders })
     if (!found.ok) return { kind: 'refused', refusal: { ...found, rule: 'credential' } }
     const repository = repositoryOf(asked)
     const lastPush = (ref: string) => this.#lastPushes.get(`${repository} ${ref}`)
@@ -119,7 +123,8 @@ export class CredentialGate {
     if (!value.ok) return { kind: 'refused', refusal: value.refusal }
     this.#uses.add(credential, asked.target.host.name)
     const answer = searchedAnswer(new EchoSearch(value.value), gated, remember)
-    return { kind: 'passed', rawHeaders: withCredential(rawHeaders, found, value.value), body, answer }
+    const sent = withCredential(found.rawHeaders ?? rawHeaders, found, value.value)
+    return { kind: 'passed', rawHeaders: sent, body, answer }
   }
 
   /** The value for a request of the agent itself, and how the answer is examined. */

@@ -18,7 +18,13 @@ export interface Inserting {
 type Insert = (credential: string) => string
 
 export type FoundPlaceholder =
-  | { readonly ok: true; readonly at: number | undefined; readonly insert: Insert }
+  | {
+      readonly ok: true
+      readonly at: number | undefined
+      readonly insert: Insert
+      /** Instead of the headers of the request. */
+      readonly rawHeaders?: readonly string[]
+    }
   | { readonly ok: false; readonly reason: string; readonly remedy: string }
 
 /** Headers in which servers expect a credential. */
@@ -64,6 +70,18 @@ export function findPlaceholder(
   return other
     ? refused(`the credential ${other.credential} is not for this host`, useOwn)
     : refused('this host accepts no other credential than the placeholder of this run', useOwn)
+}
+
+/** Adds a credential to a request. Every other one is dropped, because clients have placeholders from their settings. */
+export function attachTo(
+  rawHeaders: readonly string[],
+  { user }: { readonly user?: string | undefined },
+): FoundPlaceholder {
+  const others = pairs(rawHeaders).filter(([name]) => !OTHER_CREDENTIALS.has(canonical(name)))
+  const headers = [...others.flat(), 'Authorization', '']
+  const insert: Insert = (real) =>
+    user === undefined ? `Bearer ${real}` : `Basic ${encoded(`${user}:${real}`)}`
+  return { ok: true, at: headers.length - 1, insert, rawHeaders: headers }
 }
 
 function insertionOf(name: string, value: string, own: string): Insert | undefined {

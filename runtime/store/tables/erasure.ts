@@ -77,6 +77,7 @@ async function eraseContributor({ db }: Pick<Scope, 'db'>, owner: string): Promi
 
 async function eraseOwner({ db }: Scope, name: string): Promise<number> {
   const owner = toText(name)
+  await db.deleteFrom('user_credentials').where('owner', '=', owner).execute()
   await db.deleteFrom('trusted_folders').where('owner', '=', owner).execute()
   await db.deleteFrom('idempotency_keys').where('owner', '=', owner).execute()
   await eraseContributor({ db }, owner)

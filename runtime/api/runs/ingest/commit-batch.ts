@@ -73,7 +73,7 @@ export class BatchCommitter {
     this.#audit = audit
     this.#governance = deps.governance.forRun(run.settings, run.touched)
     this.#gate = new Gate(deps, audit, this.#governance)
-    this.#redacted = new RedactedEvents(deps.openRedactor(run.settings), after)
+    this.#redacted = new RedactedEvents(deps.openRedactor(run), after)
   }
 
   async commit({ runId, generation, envelopes }: Batch): Promise<Committed> {

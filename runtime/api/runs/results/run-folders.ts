@@ -83,7 +83,7 @@ export function createRunFolders(deps: RunFoldersDeps) {
      * Stores the results of a run and removes its copy, when no process of the run works in it any more. Never fails a
      * run: missing parts are reported.
      */
-    async conclude(run: Pick<RunRow, 'id' | 'settings'>): Promise<RunEvent[]> {
+    async conclude(run: Pick<RunRow, 'id' | 'owner' | 'settings'>): Promise<RunEvent[]> {
       const events: RunEvent[] = []
       await bestEffort(log, `conclude the folder of run ${run.id}`, async () => {
         const record = await readRecord(run.id)
@@ -101,7 +101,7 @@ export function createRunFolders(deps: RunFoldersDeps) {
   }
 
   async function concludeOne(
-    run: Pick<RunRow, 'id' | 'settings'>,
+    run: Pick<RunRow, 'id' | 'owner' | 'settings'>,
     record: FolderRecord,
     events: RunEvent[],
   ): Promise<void> {

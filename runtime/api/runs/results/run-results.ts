@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
 import type { RunEvent } from '../../../../contracts/events.ts'
-import type { SandboxSettings } from '../../../../contracts/policy.ts'
 import { RESULTS_LIMITS, RunDiff } from '../../../../contracts/results.ts'
 import { handOffKind } from '../../../../policies/agent/hand-off.ts'
 import { branchRef } from '../../../git/branch.ts'
@@ -12,11 +11,11 @@ import type { RunRow, Store } from '../../../store/store.ts'
 export interface RunResultsDeps {
   readonly store: Store
   /** Hides secrets in text that a run wrote. */
-  readonly redact: (text: string, settings: SandboxSettings) => string
+  readonly redact: (text: string, run: RunResults['run']) => string
 }
 
 export interface RunResults {
-  readonly run: Pick<RunRow, 'id' | 'settings'>
+  readonly run: Pick<RunRow, 'id' | 'owner' | 'settings'>
   readonly conclusion: Conclusion
   /** Where the copy is kept, because its results could not be made. */
   readonly keptAt?: string
@@ -31,7 +30,7 @@ const INSTALLED = /(?:^|\/)(?:node_modules|\.venv|venv|__pycache__|\.tox|target|
 export async function storeResults(deps: RunResultsDeps, results: RunResults): Promise<RunEvent[]> {
   const { store } = deps
   const { run, conclusion, keptAt } = results
-  const redact = (text: string) => deps.redact(text, run.settings)
+  const redact = (text: string) => deps.redact(text, run)
   const patch = redactedPatch(conclusion, redact)
   const diff = diffOf(run.id, conclusion, { patch, redact })
   if (conclusion.diff) await write(store, run.id, { name: 'patch', bytes: patch.bytes })

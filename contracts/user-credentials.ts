@@ -1,0 +1,72 @@
+import * as z from 'zod'
+import { CredentialId } from './egress.ts'
+
+/**
+ * What people can set for their own runs. `github`: a token for GitHub, for git and Copilot. `openai-compatible`: the key of the
+ * service's model server. `registry`: a token of one package registry.
+ */
+export const UserCredentialKind = z.enum(['github', 'openai-compatible', 'registry'])
+export type UserCredentialKind = z.infer<typeof UserCredentialKind>
+
+export const USER_CREDENTIAL_LIMITS = {
+  perOwner: 32,
+  minLength: 16,
+  maxLength: 4096,
+  minDistinct: 8,
+} as const
+
+const { minLength, maxLength, minDistinct } = USER_CREDENTIAL_LIMITS
+
+/** Text that is shorter, or repeats itself, is in ordinary output too, where it would be redacted. */
+const Secret = z
+  .string()
+  .regex(
+    new RegExp(`^[\\x21-\\x7e]{${minLength},${maxLength}}$`),
+    `must be one line of ${minLength} to ${maxLength} visible ASCII characters`,
+  )
+  .refine(
+    (value) => new Set(value).size >= minDistinct,
+    `must have ${minDistinct} different characters or more`,
+  )
+
+const Host = z.string().regex(/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/i, 'must be the name of a host')
+
+/** `PUT /api/me/credentials/{kind}`. */
+export const SetUserCredential = z.strictObject({
+  value: Secret,
+  /** Only for `registry`: the host of the registry. */
+  host: Host.optional(),
+  /** Only for `registry`: the user of Basic authentication. Without it, the value is a bearer token. */
+  user: z
+    .string()
+    .regex(/^[\x21-\x39\x3b-\x7e]{1,128}$/, 'must be of visible ASCII characters without ":"')
+    .optional(),
+})
+export type SetUserCredential = z.infer<typeof SetUserCredential>
+
+export const UserCredentialQuery = z.strictObject({
+  /** Only for `registry`: the host of the registry. */
+  host: Host.optional(),
+})
+export type UserCredentialQuery = z.infer<typeof UserCredentialQuery>
+
+const When = z.iso.datetime()
+
+/** A credential without its value, which no response contains. */
+export const UserCredential = z.object({
+  kind: UserCredentialKind,
+  /** Where it is used: a host, or the base URL of a model server. */
+  target: z.string(),
+  user: z.string().optional(),
+  /** Tells one value from another. The value cannot be derived from it. */
+  fingerprint: z.string(),
+  /** Its name in `egress.credential_used`. */
+  credentialId: CredentialId,
+  setAt: When,
+  /** Accurate to a minute. Absent if it was never used. */
+  lastUsedAt: When.optional(),
+})
+export type UserCredential = z.infer<typeof UserCredential>
+
+export const UserCredentialList = z.object({ items: z.array(UserCredential) })
+export type UserCredentialList = z.infer<typeof UserCredentialList>

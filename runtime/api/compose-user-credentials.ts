@@ -1,0 +1,63 @@
+import type { Log } from '../kit/log.ts'
+import { EventRedactor } from '../redaction/event-redactor.ts'
+import type { OwnerRedactors } from '../redaction/owner-redactors.ts'
+import type { RunRow, Store } from '../store/store.ts'
+import type { ApiConfig } from './config.ts'
+import { GITHUB_TARGET } from './credentials/own-destinations.ts'
+import { createSeal } from './credentials/sealed-value.ts'
+import { type CredentialPlaces, createUserCredentialService } from './credentials/user-credential-service.ts'
+import { UserCredentials } from './credentials/user-credentials.ts'
+import type { DeploymentKeys } from './keys/deployment-keys.ts'
+import { createAuditTrail } from './runs/audit-trail.ts'
+
+type Around = {
+  readonly store: Store
+  readonly redactors: OwnerRedactors
+  readonly keys: DeploymentKeys
+  readonly log: Log
+}
+
+/** The secrets of the deployment are redacted in every run and in the log. */
+export const deploymentSecrets = ({ models }: Pick<ApiConfig, 'models'>): string[] =>
+  [models.openaiApiKey, models.copilotToken].filter((secret) => secret !== undefined)
+
+/** Redacts the secrets of the deployment and of the owner, and personal data if the run's settings say so. */
+export function redactionOfRuns(redactors: OwnerRedactors) {
+  type Of = Pick<RunRow, 'owner' | 'settings'>
+  const redactorOf = ({ owner, settings }: Of) => redactors.of(owner, settings.redact_pii)
+  return {
+    openRedactor: (run: Of) => new EventRedactor(redactorOf(run)),
+    redactText: redactors.text,
+    redactResult: (text: string, run: Of) => redactorOf(run).text(text),
+  }
+}
+
+/** The credentials that owners set, and the service with which they set them. */
+export async function composeUserCredentials({ store, redactors, keys, log }: Around) {
+  const seal = createSeal({ key: keys.derive('user-credential'), keyId: keys.keyId })
+  const learn = (owner: string, value: string) => redactors.learn(owner, value)
+  const now = () => new Date()
+  const credentials = new UserCredentials({ store, seal, learn, clock: now, log })
+  const { stop } = await credentials.start()
+  return {
+    credentials,
+    stop,
+    /** For an agent that connects to GitHub itself. */
+    gitHubTokenOf(owner: string): string | undefined {
+      const found = credentials.find(owner, 'github', GITHUB_TARGET)
+      if (!found) return undefined
+      credentials.noteUse(owner, found.credentialId)
+      return credentials.valueOf(owner, 'github', GITHUB_TARGET)
+    },
+    serviceFor: (places: CredentialPlaces) =>
+      createUserCredentialService({
+        store,
+        audit: createAuditTrail(keys),
+        credentials,
+        seal,
+        places,
+        learn,
+        now,
+      }),
+  }
+}

@@ -1,0 +1,36 @@
+import type { EgressDestination } from '../../../contracts/egress.ts'
+import type { UserCredential } from '../../../contracts/user-credentials.ts'
+import type { ListedDestination } from '../../../policies/agent/egress/allowlist.ts'
+
+/** The only target of the kind `github`: its entries of the egress list are for these two hosts. */
+export const GITHUB_TARGET = 'github.com'
+
+export interface OwnDestination {
+  readonly destination: EgressDestination
+  /** The operator's credential of the entry, or the kind, whose placeholder stands for the owner's credential. */
+  readonly alias?: string
+}
+
+/**
+ * The destination with the credential of the run's owner, if it accepts one and the owner has set it. Otherwise with the
+ * operator's credential, if its entry names one.
+ */
+export function withOwnCredential(
+  { accepts, ...destination }: ListedDestination,
+  own: readonly UserCredential[],
+  isOperators: (id: string) => boolean,
+): OwnDestination {
+  const { credential: named, ...anonymous } = destination
+  const operators = named !== undefined && isOperators(named) ? named : undefined
+  const found =
+    accepts && own.find((one) => one.kind === accepts && one.target === targetOf(accepts, destination))
+  if (!found) return operators === undefined ? { destination: anonymous } : { destination, alias: operators }
+  const { credentialId: credential, user } = found
+  if (found.kind !== 'registry')
+    return { destination: { ...anonymous, credential }, alias: operators ?? found.kind }
+  const attach = user === undefined ? {} : { user }
+  return { destination: { ...anonymous, credential, attach } }
+}
+
+const targetOf = (kind: NonNullable<ListedDestination['accepts']>, { host }: EgressDestination): string =>
+  kind === 'github' ? GITHUB_TARGET : host

@@ -1,0 +1,183 @@
+import { randomUUID } from 'node:crypto'
+import {
+  type SetUserCredential,
+  USER_CREDENTIAL_LIMITS,
+  type UserCredential,
+  type UserCredentialKind,
+  type UserCredentialList,
+  type UserCredentialQuery,
+} from '../../../contracts/user-credentials.ts'
+import { parseHostName } from '../../../policies/agent/egress/host-name.ts'
+import type { AuditDraft } from '../../audit/chain.ts'
+import { SandboxError } from '../../kit/errors.ts'
+import { present } from '../../kit/present.ts'
+import type { UserCredentialRow } from '../../store/service-rows.ts'
+import type { Store, Transaction } from '../../store/store.ts'
+import type { AuditTrail } from '../runs/audit-trail.ts'
+import type { Caller } from '../runs/service.ts'
+import { GITHUB_TARGET } from './own-destinations.ts'
+import type { Seal } from './sealed-value.ts'
+import { toUserCredential, USER_CREDENTIALS_REVISION, type UserCredentials } from './user-credentials.ts'
+
+/** A caller with the API key of the request. Signed-in people have none. */
+export type CredentialCaller = Caller & { readonly apiKeyId?: string }
+
+/** The credentials of the caller. Nobody reads or changes those of others, and nobody reads a value. */
+export interface UserCredentialService {
+  /** Replaces the value for the same target. */
+  set(caller: CredentialCaller, kind: UserCredentialKind, wanted: SetUserCredential): Promise<UserCredential>
+  list(caller: Caller): Promise<UserCredentialList>
+  /** In force for the next request of every run when it returns. `not_found` if there is none. */
+  remove(caller: CredentialCaller, kind: UserCredentialKind, of: UserCredentialQuery): Promise<UserCredential>
+}
+
+/** Where credentials are of use in this service. */
+export interface CredentialPlaces {
+  /** Base URL of the model server, if agents reach it through the egress proxy. */
+  readonly modelServer: string | undefined
+  /** Registries of the egress list. Undefined without an egress proxy. */
+  readonly registries: ReadonlySet<string> | undefined
+}
+
+type Deps = {
+  readonly store: Pick<Store, 'transaction' | 'listUserCredentials'>
+  readonly audit: Pick<AuditTrail, 'append'>
+  readonly credentials: Pick<UserCredentials, 'refresh'>
+  readonly seal: Seal
+  readonly places: CredentialPlaces
+  readonly learn: (owner: string, value: string) => void
+  readonly now: () => Date
+}
+
+const invalid = (message: string) => new SandboxError('invalid_request', message)
+
+export function createUserCredentialService(deps: Deps): UserCredentialService {
+  const { store, audit, credentials, seal, places, learn, now } = deps
+
+  const announce = (tx: Transaction) => tx.writeSetting(USER_CREDENTIALS_REVISION, randomUUID())
+
+  return {
+    async set(caller, kind, { value, host, user }) {
+      if (user !== undefined && kind !== 'registry')
+        throw invalid('`user` is only for credentials of the kind registry.')
+      const { owner } = caller
+      const of = { owner, kind, target: usableTarget(places, kind, host), ...present({ user }) }
+      // Before it is stored, so that no event or log line can show it.
+      learn(owner, value)
+      const fingerprint = seal.fingerprintOf(of, value)
+      const row: UserCredentialRow = {
+        ...of,
+        fingerprint,
+        sealed: seal.seal(of, fingerprint, value),
+        keyId: seal.keyId,
+        setAt: now().toISOString(),
+      }
+      await store.transaction(async (tx) => {
+        await tx.auditHead('')
+        await refuseMore(tx, row)
+        await tx.writeUserCredential(row)
+        await announce(tx)
+        await audit.append(tx, '', [recordOf(row, caller, { kind: 'credential.set', at: row.setAt })])
+      })
+      await credentials.refresh()
+      return toUserCredential(row)
+    },
+
+    async list({ owner }) {
+      return { items: (await store.listUserCredentials(owner)).map(toUserCredential) }
+    },
+
+    async remove(caller, kind, { host }) {
+      const removed = await store.transaction(async (tx) => {
+        await tx.auditHead('')
+        const row = await requireOne(tx, caller, { kind, host })
+        await tx.deleteUserCredential(row)
+        await announce(tx)
+        const at = now().toISOString()
+        await audit.append(tx, '', [recordOf(row, caller, { kind: 'credential.removed', at })])
+        const view = toUserCredential(row)
+        await caller.keep?.(tx, view)
+        return view
+      })
+      await credentials.refresh()
+      return removed
+    },
+  }
+}
+
+/** The target of a new credential. A credential that no run could use is refused. */
+function usableTarget(
+  { modelServer, registries }: CredentialPlaces,
+  kind: UserCredentialKind,
+  host: string | undefined,
+): string {
+  if (kind !== 'registry') {
+    if (host !== undefined) throw invalid('`host` is only for credentials of the kind registry.')
+    if (kind === 'github') return GITHUB_TARGET
+    if (modelServer !== undefined) return modelServer
+    throw invalid(
+      'This service has no model server that agents reach through the egress proxy (OPENAI_BASE_URL), so no run could use this key.',
+    )
+  }
+  if (registries === undefined)
+    throw invalid('This deployment has no egress proxy, so no run could use this credential.')
+  const target = hostOf(host)
+  if (registries.has(target)) return target
+  const known = registries.size === 0 ? 'It has none.' : `It has ${[...registries].sort().join(', ')}.`
+  throw invalid(
+    `The egress list of this service has no package registry at ${target}. ${known} An operator can add an entry with "preset: npm" and this host, for example.`,
+  )
+}
+
+function hostOf(host: string | undefined): string {
+  if (host === undefined) throw invalid('A credential of the kind registry needs the `host` of the registry.')
+  const parsed = parseHostName(host)
+  if (parsed.kind === 'name') return parsed.name
+  throw invalid(`${host} is not the name of a host.`)
+}
+
+async function refuseMore(tx: Transaction, { owner, kind, target }: UserCredentialRow): Promise<void> {
+  const own = await tx.listUserCredentials(owner)
+  const isNew = !own.some((one) => one.kind === kind && one.target === target)
+  if (!isNew || own.length < USER_CREDENTIAL_LIMITS.perOwner) return
+  throw new SandboxError(
+    'conflict',
+    `You have ${own.length} credentials, which is the limit. Remove one first: agentweaver credential remove KIND.`,
+  )
+}
+
+/** A credential can be removed although its target is no longer in use. */
+async function requireOne(
+  tx: Transaction,
+  { owner }: Caller,
+  { kind, host }: { readonly kind: UserCredentialKind; readonly host: string | undefined },
+): Promise<UserCredentialRow> {
+  const target = kind === 'registry' ? hostOf(host) : undefined
+  const found = (await tx.listUserCredentials(owner)).filter(
+    (one) => one.kind === kind && (target === undefined || one.target === target),
+  )
+  const [row] = found
+  if (row) return row
+  const what = target === undefined ? kind : `${kind} for ${target}`
+  throw new SandboxError('not_found', `You have not set a credential ${what}.`)
+}
+
+const recordOf = (
+  row: UserCredentialRow,
+  { owner, apiKeyId }: CredentialCaller,
+  { kind, at }: { readonly kind: 'credential.set' | 'credential.removed'; readonly at: string },
+): AuditDraft => ({
+  kind,
+  runId: '',
+  callId: toUserCredential(row).credentialId,
+  actor: `person:${owner}`,
+  tool: kind === 'credential.set' ? 'credential.set' : 'credential.remove',
+  policyVersion: '',
+  reasons: [
+    `kind ${row.kind}`,
+    `for ${row.target}`,
+    `fingerprint ${row.fingerprint}`,
+    ...(apiKeyId === undefined ? [] : [`with ${apiKeyId}`]),
+  ],
+  at,
+})

@@ -1,0 +1,173 @@
+import type { UserCredential } from '../../../contracts/user-credentials.ts'
+import { bestEffort } from '../../kit/best-effort.ts'
+import { messageOf, SandboxError } from '../../kit/errors.ts'
+import type { Log } from '../../kit/log.ts'
+import { present } from '../../kit/present.ts'
+import type { UserCredentialRow } from '../../store/service-rows.ts'
+import type { Store } from '../../store/store.ts'
+import { repeat } from '../runs/repeat.ts'
+import type { Seal } from './sealed-value.ts'
+
+/** Credentials that another process of the deployment has set are used and redacted here after this time. */
+const LOOK_EVERY_MS = 500
+/** A use is stored at most once in this time. */
+const NOTE_EVERY_MS = 60_000
+
+/** Setting of the store that changes with every change of a credential. */
+export const USER_CREDENTIALS_REVISION = 'user-credentials-revision'
+
+const OWN = 'own-'
+
+/** Whether the id names the credential of an owner. The operator's list has no such ids. */
+export const isOwnId = (id: string): boolean => id.startsWith(OWN)
+
+/** The fingerprint in the id of an owner's credential. */
+export const fingerprintIn = (id: string): string | undefined =>
+  isOwnId(id) ? id.slice(id.lastIndexOf('-') + 1) : undefined
+
+/**
+ * A new value has a new id, so that a process that keeps the values of ids for minutes does not use an old one.
+ */
+const idOf = ({ kind, fingerprint }: Pick<UserCredentialRow, 'kind' | 'fingerprint'>): string =>
+  `${OWN}${kind}-${fingerprint}`
+
+export const toUserCredential = (row: UserCredentialRow): UserCredential => {
+  const { kind, target, fingerprint, setAt, user, lastUsedAt } = row
+  return { kind, target, fingerprint, credentialId: idOf(row), setAt, ...present({ user, lastUsedAt }) }
+}
+
+type Follower = (owners: ReadonlySet<string>) => Promise<void> | void
+
+export interface UserCredentialsOptions {
+  readonly store: Pick<Store, 'engine' | 'listUserCredentials' | 'readSetting' | 'noteUserCredentialUse'>
+  readonly seal: Seal
+  /** Called with every value before it is used. */
+  readonly learn: (owner: string, value: string) => void
+  readonly clock: () => Date
+  readonly log: Log
+}
+
+/** The credentials that owners have set, in memory without their values. The store has the values, sealed. */
+export class UserCredentials {
+  readonly #options: UserCredentialsOptions
+  readonly #followers = new Set<Follower>()
+  readonly #notedAt = new Map<string, number>()
+  #rows: readonly UserCredentialRow[] = []
+  #revision: string | undefined
+  #reading: Promise<void> = Promise.resolve()
+
+  constructor(options: UserCredentialsOptions) {
+    this.#options = options
+  }
+
+  /** Reads them for the first time, and again and again where other processes write them. */
+  async start(): Promise<{ stop(): Promise<void> }> {
+    await this.refresh()
+    const { store, log } = this.#options
+    if (store.engine !== 'postgres') return { stop: async () => undefined }
+    const look = async () => {
+      if ((await store.readSetting(USER_CREDENTIALS_REVISION)) !== this.#revision) await this.refresh()
+    }
+    return repeat(
+      () =>
+        look().catch((error: unknown) =>
+          log.warn('the credentials of users could not be read', { error: messageOf(error) }),
+        ),
+      LOOK_EVERY_MS,
+    )
+  }
+
+  /** Resolves when everything that was stored before the call is in force in this process. */
+  refresh(): Promise<void> {
+    const read = this.#reading.then(() => this.#read())
+    // One after the other: an older answer must not replace a newer one.
+    this.#reading = read.catch(() => undefined)
+    return read
+  }
+
+  /** Calls back after each change, with the owners of the changed credentials. The change waits for the end of the call. */
+  onChange(follower: Follower): () => void {
+    this.#followers.add(follower)
+    return () => this.#followers.delete(follower)
+  }
+
+  of(owner: string): readonly UserCredential[] {
+    return this.#rows.filter((row) => row.owner === owner).map(toUserCredential)
+  }
+
+  find(owner: string, kind: UserCredential['kind'], target: string): UserCredential | undefined {
+    return this.of(owner).find((one) => one.kind === kind && one.target === target)
+  }
+
+  /** From the store, so that a value that was removed by another process is not used any more. */
+  async read(owner: string, id: string): Promise<string> {
+    const rows = await this.#options.store.listUserCredentials(owner)
+    const row = rows.find((one) => idOf(one) === id)
+    if (!row) throw new SandboxError('credential_absent', 'the owner of the run has removed or replaced it')
+    return this.#open(row)
+  }
+
+  /** The value that is in force in this process. Undefined without one, or if it cannot be read. */
+  valueOf(owner: string, kind: UserCredential['kind'], target: string): string | undefined {
+    const row = this.#rows.find((one) => one.owner === owner && one.kind === kind && one.target === target)
+    if (!row) return undefined
+    try {
+      return this.#open(row)
+    } catch (error) {
+      this.#options.log.error('a credential of a user cannot be read', {
+        owner,
+        kind,
+        error: messageOf(error),
+      })
+      return undefined
+    }
+  }
+
+  /** Records the time of a use. Never fails. */
+  noteUse(owner: string, id: string): void {
+    const row = this.#rows.find((one) => one.owner === owner && idOf(one) === id)
+    const { store, clock, log } = this.#options
+    const now = clock()
+    const key = `${owner} ${id}`
+    if (!row || now.getTime() - (this.#notedAt.get(key) ?? 0) < NOTE_EVERY_MS) return
+    this.#notedAt.set(key, now.getTime())
+    const { fingerprint } = row
+    void bestEffort(log, 'note the use of a credential', () =>
+      store.noteUserCredentialUse({ owner, fingerprint }, now.toISOString()),
+    )
+  }
+
+  #open(row: UserCredentialRow): string {
+    const value = this.#options.seal.open(row)
+    this.#options.learn(row.owner, value)
+    return value
+  }
+
+  async #read(): Promise<void> {
+    const { store, log } = this.#options
+    // Read first: a change in between is read again.
+    this.#revision = await store.readSetting(USER_CREDENTIALS_REVISION)
+    const rows = await store.listUserCredentials()
+    const before = new Set(this.#rows.map(keyOf))
+    const after = new Set(rows.map(keyOf))
+    const changed = [
+      ...rows.filter((row) => !before.has(keyOf(row))),
+      ...this.#rows.filter((row) => !after.has(keyOf(row))),
+    ]
+    this.#rows = rows
+    for (const row of rows.filter((one) => !before.has(keyOf(one)))) {
+      // Redacted from now on, also if no run uses it.
+      try {
+        this.#open(row)
+      } catch (error) {
+        log.warn('a credential of a user cannot be read', { owner: row.owner, error: messageOf(error) })
+      }
+    }
+    if (changed.length === 0) return
+    const owners = new Set(changed.map(({ owner }) => owner))
+    await Promise.all([...this.#followers].map((follower) => follower(owners)))
+  }
+}
+
+const keyOf = (row: UserCredentialRow): string =>
+  JSON.stringify([row.owner, row.kind, row.target, row.sealed])

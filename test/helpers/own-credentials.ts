@@ -1,0 +1,52 @@
+import { createSeal } from '../../runtime/api/credentials/sealed-value.ts'
+import {
+  type CredentialPlaces,
+  createUserCredentialService,
+} from '../../runtime/api/credentials/user-credential-service.ts'
+import { UserCredentials } from '../../runtime/api/credentials/user-credentials.ts'
+import type { AuditTrail } from '../../runtime/api/runs/audit-trail.ts'
+import { silentLog } from '../../runtime/kit/log.ts'
+import { OwnerRedactors } from '../../runtime/redaction/owner-redactors.ts'
+import type { Store } from '../../runtime/store/store.ts'
+
+/** No owner has set a credential. */
+export const NO_OWN_CREDENTIALS = {
+  of: () => [],
+  find: () => undefined,
+  read: () => Promise.reject(new Error('no owner has set a credential')),
+  onChange: () => () => undefined,
+}
+
+export const PLACES: CredentialPlaces = {
+  modelServer: 'https://models.example.com/v1',
+  registries: new Set(['npm.corp.example.com', 'registry.npmjs.org']),
+}
+
+type Around = {
+  readonly store: Pick<
+    Store,
+    'engine' | 'transaction' | 'listUserCredentials' | 'readSetting' | 'noteUserCredentialUse'
+  >
+  readonly audit?: Pick<AuditTrail, 'append'>
+  readonly places?: CredentialPlaces
+  readonly keyId?: string
+  readonly root?: number
+  readonly now?: () => Date
+}
+
+/** What the service composes for the credentials of users, over any store. */
+export function ownCredentials({
+  store,
+  audit = { append: async () => undefined },
+  places = PLACES,
+  keyId = 'k1',
+  root = 1,
+  now = () => new Date(),
+}: Around) {
+  const seal = createSeal({ key: new Uint8Array(32).fill(root), keyId })
+  const redactors = new OwnerRedactors([])
+  const learn = (owner: string, value: string) => redactors.learn(owner, value)
+  const credentials = new UserCredentials({ store, seal, learn, clock: now, log: silentLog })
+  const service = createUserCredentialService({ store, audit, credentials, seal, places, learn, now })
+  return { service, credentials, redactors, seal }
+}

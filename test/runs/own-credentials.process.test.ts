@@ -1,0 +1,149 @@
+import { expect, it, onTestFinished } from 'vitest'
+import type { Caller } from '../../runtime/api/runs/service.ts'
+import { startModelServer } from '../fakes/model-server.ts'
+import { aServiceOfTwo, filesWith, OTHER_REGISTRY, REGISTRY, TOKENS } from './own-credentials-rig.ts'
+import { alice, aRun, bob, dataOf } from './service-rig.ts'
+
+const CLONE = 'git clone -q https://github.com/team/app.git app 2>&1 && cat app/README; echo "exit $?"'
+const GET = (host: string) => `curl -s https://${host}/package`
+const COMMIT = 'git -c user.name=a -c user.email=none commit -q --allow-empty -m work'
+/** The canary in two parts, so that no process has all of it in its arguments. The file shows that the search finds it. */
+const SEARCH = `printf '%s%s' ${TOKENS.alice.slice(0, 20)} ${TOKENS.alice.slice(20)} > /tmp/control; grep -rlaF -f /tmp/control . /tmp /home /root /etc /run /agentweaver /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null`
+
+it('clones and pushes with the token of the owner, who alone can use it', async () => {
+  const { run, git, userCredentials, store, config } = await aServiceOfTwo()
+  const set = await userCredentials.set(alice, 'github', { value: TOKENS.alice })
+
+  const own = await run(
+    alice,
+    `${CLONE}; cd app && ${COMMIT} && git push -q origin "HEAD:refs/heads/\${AGENTWEAVER_BRANCH_PREFIX}fix"; echo "push $?"; printf %s "$GITHUB_TOKEN" | wc -c; ${SEARCH}`,
+  )
+  const others = await run(bob, CLONE)
+
+  const [result = ''] = own.results
+  expect(result).toContain('from team/app\\nexit 0\\npush 0\\n40\\n/tmp/control\\n')
+  expect(git.refs('team/app')).toContain(`refs/heads/agentweaver/${own.id}/fix`)
+  expect(others.results[0]).toContain('exit 128')
+  expect(git.requests.at(-1)).toMatchObject({ isAuthorized: false })
+  expect(dataOf(own.events, 'egress.credential_used')[0]).toMatchObject({ credentialId: set.credentialId })
+  expect(dataOf(others.events, 'egress.credential_used')).toEqual([])
+  const { items } = await userCredentials.list(alice)
+  expect(items).toEqual([{ ...set, lastUsedAt: expect.any(String) }])
+  expect(await userCredentials.list(bob)).toEqual({ items: [] })
+  // The redactor hid nothing, and the store and its folder have the value only sealed.
+  expect(JSON.stringify(own.events)).not.toContain('REDACTED')
+  expect(JSON.stringify(await store.readAudit({ limit: 100 }))).not.toContain(TOKENS.alice)
+  expect(filesWith(config.stateDir, TOKENS.alice)).toEqual([])
+  expect(filesWith(config.stateDir, set.fingerprint)).not.toEqual([])
+})
+
+it('prefers the token of the owner to the one of the operator', async () => {
+  const { run, userCredentials } = await aServiceOfTwo({
+    github: 'credential: team-git,',
+    operatorsToken: true,
+  })
+  const clone = `${CLONE}; printf %s "$GIT_TOKEN" | wc -c`
+
+  const before = await run(alice, clone)
+  await userCredentials.set(alice, 'github', { value: TOKENS.alice })
+  const after = await run(alice, clone)
+
+  // The git server does not accept the token of the operator.
+  expect(before.results[0]).toContain('exit 128\\n40')
+  expect(dataOf(before.events, 'egress.credential_used')[0]).toMatchObject({ credentialId: 'team-git' })
+  expect(after.results[0]).toContain('from team/app\\nexit 0\\n40')
+})
+
+it('adds a token to the requests to one registry, for the runs of its owner', async () => {
+  const { run, registry, userCredentials } = await aServiceOfTwo()
+  await userCredentials.set(alice, 'registry', { host: REGISTRY, value: TOKENS.alice })
+  await userCredentials.set(bob, 'registry', { host: REGISTRY, value: TOKENS.bob, user: 'builder' })
+  const both = `${GET(REGISTRY)}; echo; ${GET(OTHER_REGISTRY)}`
+
+  const ofAlice = await run(alice, both)
+  const ofBob = await run(bob, both, `curl -s -H 'Authorization: Bearer mine' https://${REGISTRY}/package`)
+
+  expect(ofAlice.results[0]).toContain('Bearer alice\\nnobody')
+  expect(ofBob.results[0]).toContain('Basic builder bob\\nnobody')
+  // The credential of a settings file of the project is not sent.
+  expect(ofBob.results[1]).toContain('Basic builder bob')
+  expect(registry.asked.filter(({ host }) => host === OTHER_REGISTRY)).toEqual([
+    { host: OTHER_REGISTRY, by: 'nobody' },
+    { host: OTHER_REGISTRY, by: 'nobody' },
+  ])
+})
+
+it('uses a credential in a run that works from the moment it is set until it is removed', async () => {
+  const { asking, userCredentials, registry } = await aServiceOfTwo()
+  const { untilItGets, stop } = await asking(alice, GET(REGISTRY))
+  await untilItGets('nobody')
+
+  await userCredentials.set(alice, 'registry', { host: REGISTRY, value: TOKENS.alice })
+  await untilItGets('Bearer alice')
+  await userCredentials.set(alice, 'registry', { host: REGISTRY, value: TOKENS.bob })
+  await untilItGets('Bearer bob')
+  await userCredentials.remove(alice, 'registry', { host: REGISTRY })
+  const asked = registry.asked.length
+  await untilItGets('nobody')
+  const events = await stop()
+
+  // A request that was under way when the credential was removed may have it, and no later one.
+  expect(registry.asked.slice(asked + 1).filter(({ by }) => by !== 'nobody')).toEqual([])
+  expect(dataOf(events, 'egress.credential_used')).toHaveLength(2)
+})
+
+it('redacts a value in the events and results of its owner alone', async () => {
+  const { run, userCredentials, store } = await aServiceOfTwo()
+  await userCredentials.set(alice, 'github', { value: 'Common-Text-Of-Everybody-1' })
+  // In two parts, so that the request itself does not have it.
+  const print = 'a=Common-Text-Of; echo "$a-Everybody-1"; echo "$a-Everybody-1" > file'
+
+  const own = await run(alice, print)
+  const others = await run(bob, print)
+
+  const patch = async (id: string) => {
+    const bytes: Uint8Array[] = []
+    for await (const chunk of (await store.readBlob(id, 'patch'))?.chunks ?? []) bytes.push(chunk)
+    return Buffer.concat(bytes).toString()
+  }
+  expect(JSON.stringify(own.events)).not.toContain('Common-Text-Of-Everybody-1')
+  expect(JSON.stringify(own.events)).toContain('REDACTED')
+  expect(JSON.stringify(others.events)).toContain('Common-Text-Of-Everybody-1')
+  expect([await patch(own.id), await patch(others.id)]).toEqual([
+    expect.not.stringContaining('Common-Text-Of-Everybody-1'),
+    expect.stringContaining('Common-Text-Of-Everybody-1'),
+  ])
+})
+
+it('calls the model with the key of the owner, and with the one of the operator for others', async () => {
+  const model = await startModelServer({
+    respond: ({ messages }) =>
+      messages.at(-1)?.role === 'tool'
+        ? { text: 'Done.' }
+        : { toolCalls: [{ name: 'report_outcome', arguments: { outcome: 'succeeded' } }] },
+  })
+  onTestFinished(() => model.close())
+  const { service, userCredentials, eventsOf, aWorkspace } = await aServiceOfTwo({
+    env: { OPENAI_BASE_URL: model.url, OPENAI_API_KEY: TOKENS.operator },
+  })
+  const set = await userCredentials.set(alice, 'openai-compatible', { value: TOKENS.alice })
+  const agent = { kind: 'openaiCompatible', model: 'any-model' } as const
+  const ask = async (caller: Caller) => {
+    const { id } = await service.startRun(caller, { ...aRun(aWorkspace(caller.owner), []), agent })
+    const events = await eventsOf(caller, id)
+    return {
+      used: dataOf(events, 'egress.credential_used')[0],
+      key: model.requests.at(-1)?.headers['authorization'],
+    }
+  }
+
+  expect(set.target).toBe(model.url)
+  expect(await ask(alice)).toMatchObject({
+    used: { credentialId: set.credentialId },
+    key: `Bearer ${TOKENS.alice}`,
+  })
+  expect(await ask(bob)).toMatchObject({
+    used: { credentialId: 'model-key' },
+    key: `Bearer ${TOKENS.operator}`,
+  })
+})
