@@ -4,7 +4,7 @@ import { backfillCalls } from './backfill-calls.ts'
 import { CONTRIBUTION_MIGRATION } from './contribution-migration.ts'
 import { createBlobs, createCheckpoints } from './create-blobs.ts'
 import { createEvents, createRuns } from './create-runs.ts'
-import { EGRESS_MIGRATION } from './egress-migration.ts'
+import { ALLOWED_HOSTS_MIGRATION, EGRESS_MIGRATION } from './egress-migration.ts'
 import type { Engine } from './engine.ts'
 import { QUEUE_MIGRATION } from './queue-migration.ts'
 import { RESTRICTION_MIGRATION } from './restriction-migration.ts'
@@ -338,13 +338,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 15, name: 'the run from whose checkpoint a run began', up: addSource },
   { version: 16, ...EGRESS_MIGRATION },
   { version: 17, ...RESTRICTION_MIGRATION },
-  {
-    version: 18,
-    name: 'hosts that people allowed to a run',
-    up: async (db) => {
-      await db.schema.alterTable('runs').addColumn('allowed_hosts_json', 'text').execute()
-    },
-  },
+  { version: 18, ...ALLOWED_HOSTS_MIGRATION },
   { version: 19, ...API_KEY_MIGRATION },
   { version: 20, ...USER_CREDENTIAL_MIGRATION },
   { version: 21, ...CONTRIBUTION_MIGRATION },

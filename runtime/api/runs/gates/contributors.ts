@@ -41,7 +41,8 @@ export async function contributorsOf(tx: Transaction, run: RunRow): Promise<Read
   for (const id of keys) {
     const key = await tx.readApiKeyById(id)
     add(key?.owner ?? id, `owns the API key ${id}, which was used`)
-    if (key?.createdBy !== undefined) add(key.createdBy, `created the API key ${id}, which was used`)
+    // The first key of a store has no creator, and neither has a key whose creator was erased.
+    add(key?.createdBy ?? 'an unknown person', `created the API key ${id}, which was used`)
     if (key?.createdWith !== undefined) keys.add(key.createdWith)
   }
   return people
