@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { parse, stringify } from 'yaml'
 import type { Environment } from '../../charts-src/environment/schema.ts'
 import type { RequestedAgent } from '../../contracts/agents.ts'
@@ -9,10 +9,15 @@ import { whyNoNodes } from '../../devcluster/host/privileges.ts'
 import { waitUntil } from '../../devcluster/host/wait-until.ts'
 import { isReady } from '../../devcluster/service/readiness.ts'
 import { readEgressPolicyText } from '../../policies/agent/egress/load.ts'
+import { followTeam, TEAM_ROLES } from '../cli/team.ts'
 import { CONTROL, planOfProject } from '../fakes/npm-project-work.ts'
+import { CLI_CLIENT, OIDC_AUDIENCE } from '../fakes/oidc-server.ts'
+import { CLI } from '../helpers/built-programs.ts'
 import { memoryOf, processesOf } from './helpers/canary-search.ts'
 import { type DeployedApi, deployApi } from './helpers/deployed-api.ts'
-import { GIT_PLACE, GIT_REPOSITORY, NPM_HOST, prepareGit } from './helpers/git-outside.ts'
+import { GIT_PLACE, GIT_REPOSITORY, type GitOutside, NPM_HOST, prepareGit } from './helpers/git-outside.ts'
+import { ISSUER_PLACE } from './helpers/git-outside-main.ts'
+import { openWayToIssuer } from './helpers/team-outside.ts'
 
 const noNodes = whyNoNodes()
 const NAMESPACE = 'agentweaver-egress'
@@ -38,6 +43,9 @@ function egressWithGit(): string {
     },
     { preset: 'npm', host: NPM_HOST, ...place, why: 'the registry of the test' },
   ]
+  const { address } = GIT_PLACE
+  const github = { preset: 'github', mode: 'full', repositories: [GIT_REPOSITORY], addresses: [address] }
+  policy.classes.agent.push({ ...github, why: 'the repository of the team' })
   policy.classes.command.push(...entries)
   policy.classes.agent.push(...entries)
   return stringify(policy, { aliasDuplicateObjects: false })
@@ -63,7 +71,14 @@ const withProxy = (environment: Environment): Environment => ({
   models: {
     openaiCompatible: { baseUrl: `https://${GIT_PLACE.host}/v1`, credential: 'git', names: ['fake-model'] },
   },
-  ceiling: { network_enabled: true },
+  ceiling: { network_enabled: true, approvals: { not_by_owner: true } },
+  signIn: {
+    issuer: `https://${ISSUER_PLACE.host}`,
+    audience: OIDC_AUDIENCE,
+    ownerClaims: ['tid', 'oid'],
+    roles: TEAM_ROLES,
+    client: { id: CLI_CLIENT, scopes: ['openid', 'offline_access', 'api'], resource: OIDC_AUDIENCE },
+  },
   sizes: {
     ...environment.sizes,
     egressProxy: {
@@ -127,7 +142,7 @@ describe.skipIf(noNodes !== undefined)(
   () => {
     let api: DeployedApi
     let sandbox: string
-    let server: { stop(): Promise<void> } | undefined
+    let server: GitOutside | undefined
 
     const pods = async () =>
       (await api.rig.client.list({ apiVersion: 'v1', plural: 'pods', namespace: NAMESPACE })).items
@@ -299,6 +314,26 @@ describe.skipIf(noNodes !== undefined)(
       })
       expect(git.refs()).not.toContain(`refs/heads/agentweaver/${id}/work`)
       if (agent.kind === 'openaiCompatible') expect(state).toBe('failed')
+    })
+
+    it('lets two people of a team work as docs/getting-started.md shows', async () => {
+      const [endpoint, way] = [await api.endpoint(), await openWayToIssuer(server?.pid ?? 0, git.root)]
+      onTestFinished(async () => {
+        await endpoint.stop()
+        await way.close()
+      })
+
+      const { outputs, readme, records } = await followTeam({
+        ...{ url: endpoint.url, cli: CLI, repository: git.repository, token: TOKEN },
+        ...{ hosts: way.hosts, env: way.env, fetch: way.fetch },
+      })
+
+      expect(outputs.get('! npx agentweaver approve RUN REQUEST')).toMatch(/another person/i)
+      expect(outputs.get('! npx agentweaver show RUN')).toMatch(/There is no run/i)
+      expect(readme).toContain('fixed')
+      expect(outputs.get('npx agentweaver audit verify')).toMatch(/intact/)
+      expect(records).toContain('#t1/ann')
+      expect([records, ...outputs.values()].join()).not.toContain(TOKEN)
     })
 
     it('closes the connections of a run that a person restricts, and refuses new ones until it is lifted', async () => {

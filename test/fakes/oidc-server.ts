@@ -1,6 +1,7 @@
 import { generateKeyPair, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { promisify } from 'node:util'
 import { exportJWK, importJWK, type JWK, type JWTHeaderParameters, type JWTPayload, SignJWT } from 'jose'
@@ -19,6 +20,12 @@ type Options = {
   /** By client id, and by person who signs in with a browser: what the access tokens claim. */
   readonly people: Readonly<Record<string, Person>>
   readonly tokenSeconds?: number
+  /** @default a free port of 127.0.0.1 without TLS */
+  readonly place?: {
+    readonly host: string
+    readonly address: string
+    readonly tls: { readonly cert: string; readonly key: string }
+  }
 }
 
 type TokenOf = { readonly clientId: string; readonly accountId?: string }
@@ -38,16 +45,19 @@ async function newKey(): Promise<JWK & { kid: string }> {
 }
 
 /** A certified OpenID Connect server (`oidc-provider`) on this machine. Its access tokens are signed JWTs (RFC 9068). */
-export async function startOidcServer({ people, tokenSeconds = 600 }: Options) {
+export async function startOidcServer({ people, tokenSeconds = 600, place }: Options) {
   let handle: ReturnType<InstanceType<typeof Provider>['callback']> = () => undefined
   const paths: string[] = []
-  const server = createServer((request, response) => {
+  const listener = (request: IncomingMessage, response: ServerResponse) => {
     paths.push(request.url ?? '')
     handle(request, response)
-  })
-  server.listen(0, '127.0.0.1')
+  }
+  const server = place ? createTlsServer(place.tls, listener) : createServer(listener)
+  server.listen(place ? 443 : 0, place?.address ?? '127.0.0.1')
   await once(server, 'listening')
-  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const issuer = place
+    ? `https://${place.host}`
+    : `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   let key = await newKey()
 
   const serve = (keys: readonly JWK[]) => {

@@ -3,7 +3,7 @@ import { PERSON_COOKIE } from './oidc-server.ts'
 type Page = { readonly url: URL; readonly status: number; readonly text: string }
 
 /** A browser of one person: it keeps cookies, follows redirects, and sends the forms of the OpenID Connect server. */
-export function scriptedBrowser(person: string) {
+export function scriptedBrowser(person: string, fetchPage: typeof fetch = fetch) {
   const cookies = new Map([[PERSON_COOKIE, person]])
   const keepCookies = (answer: Response) => {
     for (const cookie of answer.headers.getSetCookie()) {
@@ -15,7 +15,7 @@ export function scriptedBrowser(person: string) {
   async function load(url: URL, form?: URLSearchParams, redirects = 0): Promise<Page> {
     if (redirects > 20) throw new Error(`too many redirects at ${url}`)
     const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ')
-    const answer = await fetch(url, {
+    const answer = await fetchPage(url, {
       redirect: 'manual',
       headers: { cookie },
       ...(form && { method: 'POST', body: form }),

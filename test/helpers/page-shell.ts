@@ -61,9 +61,20 @@ export interface PageShell {
 
 const END_OF_COMMAND = /\u001e(\d+)\n$/
 
-/** One bash in which commands run one after the other, as at a terminal. Variables and the folder stay. */
-export function openPageShell(home: string, env: NodeJS.ProcessEnv): PageShell {
-  const child: ChildProcess = spawn('bash', ['-c', 'exec bash 2>&1'], {
+const SHELL = ['bash', '-c', 'exec bash 2>&1'] as const
+/** The same with another `/etc/hosts`, in a mount namespace of its own. */
+const shellWithHosts = (file: string) => [
+  ...['unshare', '--mount', '--propagation', 'private', '--'],
+  ...['bash', '-c', 'mount --bind "$0" /etc/hosts && exec bash 2>&1', file],
+]
+
+/**
+ * One bash in which commands run one after the other, as at a terminal. Variables and the folder stay. With a file in the format
+ * of `/etc/hosts`, its commands know these names; that needs root.
+ */
+export function openPageShell(home: string, env: NodeJS.ProcessEnv, hosts?: string): PageShell {
+  const [program = '', ...argv] = hosts === undefined ? SHELL : shellWithHosts(hosts)
+  const child: ChildProcess = spawn(program, argv, {
     cwd: home,
     env,
     stdio: ['pipe', 'pipe', 'inherit'],

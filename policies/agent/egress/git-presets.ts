@@ -36,7 +36,11 @@ export const GitEntry = z.strictObject({
 })
 
 /** Repositories of GitHub, with a part of its REST API. */
-export const GitHubEntry = z.strictObject({ preset: z.literal('github'), ...Common })
+export const GitHubEntry = z.strictObject({
+  preset: z.literal('github'),
+  addresses: z.array(Range).min(1).max(16).optional(),
+  ...Common,
+})
 
 type Written = z.infer<typeof GitEntry> | z.infer<typeof GitHubEntry>
 
@@ -71,12 +75,12 @@ function gitHubRequests({ mode, repositories }: z.infer<typeof GitHubEntry>): Re
 
 /** The destinations for which an entry stands. */
 export function expandGit(entry: Written) {
-  const { phases, credential, why } = entry
-  const common = { phases, credential, why, mode: 'full' } as const
+  const { phases, credential, why, addresses } = entry
+  const common = { phases, credential, why, addresses, mode: 'full' } as const
   const requests = gitRequests(entry)
   if (entry.preset === 'git') {
-    const { host, ports, addresses } = entry
-    return [{ ...common, host, ports, addresses, requests }]
+    const { host, ports } = entry
+    return [{ ...common, host, ports, requests }]
   }
   return [
     { ...common, host: 'github.com', ports: [443], requests, accepts: 'github' as const },

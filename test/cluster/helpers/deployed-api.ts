@@ -4,6 +4,7 @@ import { API_PORT, METRICS_PORT } from '../../../contracts/ports.ts'
 import type { KubeObject } from '../../../devcluster/client/kube-object.ts'
 import { GATEWAY_LABELS, openTunnel, startRelayPod } from '../../../devcluster/service/gateway-pod.ts'
 import { type InstallTarget, installService } from '../../../devcluster/service/install-service.ts'
+import { type LocalEndpoint, openLocalEndpoint } from '../../../devcluster/service/local-endpoint.ts'
 import { CONTROL_PLANE, PUBLIC_NAME, SANDBOXES } from '../../../devcluster/service/names.ts'
 import { apiPods, readyApiPods, waitForApi, waitForPools } from '../../../devcluster/service/readiness.ts'
 import { type Client, createClient } from '../../../runtime/client/client.ts'
@@ -30,6 +31,8 @@ export interface DeployedApi {
   replicas(): Promise<Replica[]>
   pods(): Promise<KubeObject[]>
   waitForPools(): Promise<void>
+  /** A port of this machine that leads to the Service, for the command line. */
+  endpoint(): Promise<LocalEndpoint>
   /**
    * Ends a process as the kernel does when it is out of memory: nothing of it runs any more. A pod that is only deleted works
    * for another second, but without its rights in the cluster.
@@ -123,6 +126,11 @@ async function reach(
       )
     },
     waitForPools: () => waitForPools(rig.client),
+    async endpoint() {
+      const tunnel = await openTunnel(gateway, `${clusterIP}:${API_PORT}`)
+      servers.push(tunnel)
+      return openLocalEndpoint(rig.cluster.slot, (tunnel.address() as AddressInfo).port)
+    },
     async kill({ name, uid }) {
       const processes = processesOf(uid)
       if (processes.length === 0) throw new Error(`${name} has no process`)

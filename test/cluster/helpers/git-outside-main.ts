@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { startTeamIssuer } from '../../cli/team.ts'
 import { GitServer } from '../../fakes/git-server.ts'
 import { modelHandler } from '../../fakes/model-server.ts'
 import { createNpmPackage, serveNpm } from '../../fakes/npm-package.ts'
@@ -14,6 +15,9 @@ export const GIT_FILES = {
   /** The URL of the npm registry. */
   registry: 'registry',
 } as const
+
+/** An OpenID Connect issuer, under a name that the resolver of the cluster knows. */
+export const ISSUER_PLACE = { host: 'other.example.com', address: '198.51.100.20' } as const
 
 /** The beginning of the paths of the model server. */
 const MODELS = '/v1/'
@@ -41,6 +45,7 @@ async function main([folder = '', address = '', port = '', host = '', repository
     else response.writeHead(401).end()
     return true
   }
+  await startTeamIssuer({ ...ISSUER_PLACE, tls: certificate })
   await server.openAt({ address, port: Number(port) }, repository)
   server.commit(repository, { ...npm.project, '.gitignore': 'node_modules\n' })
 }

@@ -8,7 +8,7 @@ import { logPath } from '../../../devcluster/host/run-folder.ts'
 import { waitUntil } from '../../../devcluster/host/wait-until.ts'
 import { openOutside } from '../../../devcluster/service/outside-network.ts'
 import { createTestAuthority } from '../../fakes/test-authority.ts'
-import { GIT_FILES } from './git-outside-main.ts'
+import { GIT_FILES, ISSUER_PLACE } from './git-outside-main.ts'
 
 const MAIN = join(import.meta.dirname, 'git-outside-main.ts')
 const READY_MS = 20_000
@@ -22,7 +22,7 @@ export const NPM_HOST = 'npm.agentweaver-test.com'
 export function prepareGit(token: string) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-git-outside-'))
   const authority = createTestAuthority()
-  const { cert, key } = authority.serverFor(GIT_PLACE.host, NPM_HOST)
+  const { cert, key } = authority.serverFor(GIT_PLACE.host, NPM_HOST, 'github.com', ISSUER_PLACE.host)
   mkdirSync(join(folder, GIT_FILES.repositories))
   const files = {
     [GIT_FILES.certificate]: cert,
@@ -33,6 +33,8 @@ export function prepareGit(token: string) {
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text, { mode: 0o600 })
   return {
     root: authority.certificate,
+    /** The bare repository. */
+    repository: join(folder, GIT_FILES.repositories, `${GIT_REPOSITORY}.git`),
     /** All refs of the repository. */
     refs: () =>
       execFileSync('git', ['for-each-ref', '--format=%(refname)'], {
@@ -46,13 +48,19 @@ export function prepareGit(token: string) {
   }
 }
 
-async function start(clusterFolder: string, folder: string): Promise<{ stop(): Promise<void> }> {
+export interface GitOutside {
+  /** A process in the network of the servers. */
+  readonly pid: number
+  stop(): Promise<void>
+}
+
+async function start(clusterFolder: string, folder: string): Promise<GitOutside> {
   const { address, port } = GIT_PLACE
   const network = await openOutside(clusterFolder, {
     link: 'git',
     hostByte: 6,
-    addresses: [address],
-    ranges: [`${address}/32`],
+    addresses: [address, ISSUER_PLACE.address],
+    ranges: [`${address}/32`, `${ISSUER_PLACE.address}/32`],
   })
   const inside = ['nsenter', '-t', String(network.pid), '-n', '--']
   const server = startDaemon({
@@ -69,6 +77,7 @@ async function start(clusterFolder: string, folder: string): Promise<{ stop(): P
     },
   )
   return {
+    pid: network.pid,
     async stop() {
       await server.stop(0)
       await network.stop()
