@@ -40,8 +40,8 @@ export const API_ROUTES = {
   data: '/api/data',
   keys: '/api/keys',
   me: '/api/me',
-  signIn: '/api/sign-in',
   userCredentials: '/api/me/credentials',
+  signIn: '/api/sign-in',
 } as const
 
 /** The API's routes for replicas of the egress proxy, on a separate port. */

@@ -143,14 +143,6 @@ export interface Tables {
     role: ApiKeyRow['role']
     at: string
   }
-  run_contributions: {
-    run_id: string
-    person: string
-    /** Empty with an access token. */
-    key_id: string
-    how: ContributionRow['how']
-    at: string
-  }
   user_credentials: {
     owner: string
     kind: UserCredentialRow['kind']
@@ -162,6 +154,14 @@ export interface Tables {
     key_id: string
     set_at: string
     last_used_at: string | null
+  }
+  run_contributions: {
+    run_id: string
+    person: string
+    /** Empty with an access token. */
+    key_id: string
+    how: ContributionRow['how']
+    at: string
   }
   trusted_folders: {
     owner: string

@@ -10,6 +10,7 @@ const TABLES_OF_RUNS = [
   'checkpoints',
   'blobs',
   'egress_networks',
+  'run_contributions',
   'queue',
   'claims',
   'calls',
