@@ -79,6 +79,21 @@ describe('login with a browser', () => {
     expect(await readdir(ada.home)).toEqual([])
   })
 
+  test.for([
+    ['nonce', 'another-nonce', 'did not sign you in'],
+    ['code_challenge', 'A'.repeat(43), 'did not sign you in: invalid_grant'],
+  ] as const)('refuses tokens for a request with another %s', async ([name, value, words]) => {
+    const ada = await aPerson('ada')
+    const { status, stderr } = await ada.login(async (text) => {
+      const page = new URL(pageOf(text))
+      page.searchParams.set(name, value)
+      await ada.browser.open(page.href)
+    })
+    expect(status).not.toBe(0)
+    expect(stderr).toContain(words)
+    expect(await readdir(ada.home)).toEqual([])
+  })
+
   test('refuses a response that names another issuer', async () => {
     const ada = await aPerson('ada')
     const { status, stderr } = await ada.login(async (text) => {
