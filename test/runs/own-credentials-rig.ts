@@ -53,20 +53,21 @@ type Options = {
   readonly github?: string
   readonly operatorsToken?: boolean
   readonly env?: Record<string, string>
+  readonly ceiling?: string
   /** More names that lead to ports of this machine. */
   readonly names?: readonly (readonly [string, number])[]
 }
 
 /**
- * A service behind a proxy of a company, which leads `github.com` to a git server and two registries to another server of this
- * machine. The git server accepts the token of alice.
+ * The servers of a company, and the settings of a service behind its proxy, which leads `github.com` to a git server and two
+ * registries to another server of this machine. The git server accepts the token of alice. Everything ends with the test.
  */
-export async function aServiceOfTwo({
+export async function aCompany({
   github = '',
   operatorsToken = false,
-  env = {},
   names = [],
-}: Options = {}) {
+  ceiling = 'network_enabled: true\n',
+}: Omit<Options, 'env'> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-own-credentials-'))
   const authority = createTestAuthority()
   const repositories = join(folder, 'repositories')
@@ -89,25 +90,38 @@ classes:
   command: []
 `,
     'credentials.yaml': `apiVersion: agentweaver.io/v1\nkind: Credentials\ncredentials: [{ id: team-git, file: token, variable: GIT_TOKEN }]\n`,
-    'ceiling.yml': 'network_enabled: true\n',
+    'ceiling.yml': ceiling,
     'roots.pem': authority.certificate,
   }
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
   writeFileSync(join(folder, 'token'), TOKENS.operator, { mode: 0o600 })
-  const started = await startService({
-    AGENTWEAVER_EGRESS_FILE: join(folder, 'egress.yaml'),
-    AGENTWEAVER_EGRESS_ROOTS_FILE: join(folder, 'roots.pem'),
-    ...(operatorsToken && { AGENTWEAVER_CREDENTIALS_FILE: join(folder, 'credentials.yaml') }),
-    AGENTWEAVER_CEILING_FILE: join(folder, 'ceiling.yml'),
-    AGENTWEAVER_EGRESS_UPSTREAM_PROXY: proxy.url,
-    ...env,
-  })
+  return {
+    git,
+    registry,
+    repositories,
+    settings: {
+      AGENTWEAVER_EGRESS_FILE: join(folder, 'egress.yaml'),
+      AGENTWEAVER_EGRESS_ROOTS_FILE: join(folder, 'roots.pem'),
+      ...(operatorsToken && { AGENTWEAVER_CREDENTIALS_FILE: join(folder, 'credentials.yaml') }),
+      AGENTWEAVER_CEILING_FILE: join(folder, 'ceiling.yml'),
+      AGENTWEAVER_EGRESS_UPSTREAM_PROXY: proxy.url,
+    },
+    async close() {
+      git.close()
+      registry.close()
+      await proxy.close()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** A service of that company, with two owners. */
+export async function aServiceOfTwo({ env = {}, ...options }: Options = {}) {
+  const { git, registry, settings, close } = await aCompany(options)
+  const started = await startService({ ...settings, ...env })
   onTestFinished(async () => {
     await started.close()
-    git.close()
-    registry.close()
-    await proxy.close()
-    rmSync(folder, { recursive: true, force: true })
+    await close()
   })
   let places = 0
   const eventsOf = async (caller: Caller, id: string): Promise<RunEnvelope[]> => {
