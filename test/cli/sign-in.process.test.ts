@@ -1,107 +1,17 @@
-import { once } from 'node:events'
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { SavedTokens } from '../../cli/service/logins.ts'
-import { spawnService } from '../api/service-process.ts'
-import { CLI_CLIENT, OIDC_AUDIENCE, type OidcServer, startOidcServer } from '../fakes/oidc-server.ts'
-import { scriptedBrowser } from '../fakes/scripted-browser.ts'
-import { until } from '../helpers/until.ts'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { CLI_CLIENT, type OidcServer } from '../fakes/oidc-server.ts'
 import { startFakeService } from './fake-service.ts'
-import { aFolder, runCli, startCli } from './run-cli.ts'
+import { pageOf, aPerson as personAt, useTeam } from './sign-in-rig.ts'
 
-const people = {
-  ada: { tid: 't1', oid: 'ada', roles: ['sandbox-users'] },
-  bob: { tid: 't1', oid: 'bob', roles: ['sandbox-users'] },
-  guest: { tid: 't1', oid: 'guest', roles: [] },
-}
-
-let folder: string
+const use = useTeam()
 let server: OidcServer
-let service: { readonly url: string; readonly log: () => string; stop(): Promise<void> }
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'aw-sign-in-'))
-  server = await startOidcServer({ people })
-  service = await serve('main')
+let service: ReturnType<typeof use>['service']
+beforeAll(() => {
+  ;({ server, service } = use())
 })
-afterAll(async () => {
-  await service.stop()
-  await server.close()
-  await rm(folder, { recursive: true })
-})
-
-const settings = (issuer: string) => ({
-  AGENTWEAVER_OIDC_ISSUER: issuer,
-  AGENTWEAVER_OIDC_AUDIENCE: OIDC_AUDIENCE,
-  AGENTWEAVER_OIDC_OWNER_CLAIMS: 'tid,oid',
-  AGENTWEAVER_OIDC_ROLES: 'sandbox-users=user',
-  AGENTWEAVER_OIDC_CLIENT_ID: CLI_CLIENT,
-  AGENTWEAVER_OIDC_SCOPES: 'openid offline_access api',
-  AGENTWEAVER_OIDC_RESOURCE: OIDC_AUDIENCE,
-})
-
-/** The real service as a process, with sign-in at the server. */
-async function serve(name: string, env: Record<string, string> = settings(server.issuer)) {
-  const state = join(folder, name)
-  const { child, ready, stderr } = spawnService({
-    HOME: folder,
-    AGENTWEAVER_STATE_DIR: state,
-    AGENTWEAVER_LOG_LEVEL: 'debug',
-    ...env,
-  })
-  const { url } = await ready
-  const stop = async () => {
-    child.kill('SIGTERM')
-    await once(child, 'exit')
-  }
-  return { url, log: stderr, stop }
-}
-
-/** A person at a machine of the own, with the command line and a browser. */
-async function aPerson(name: string, url = service.url) {
-  const home = await aFolder('aw-sign-in-home-')
-  const env = { HOME: home, AGENTWEAVER_URL: url }
-  const file = join(home, '.config/agentweaver/logins', encodeURIComponent(url))
-  const browser = scriptedBrowser(name)
-  const said: string[] = []
-  const cli = async (...argv: string[]) => {
-    const result = await runCli(argv, { env, cwd: home })
-    said.push(result.stdout, result.stderr)
-    return result
-  }
-  /** Starts `login`, lets the browser do its part once its text is printed, and returns the end of the command. */
-  const login = async (part: (text: string) => Promise<unknown>, ...more: string[]) => {
-    const child = startCli(['login', '--url', url, ...more], { env, cwd: home })
-    child.stdin.end()
-    let [stdout, stderr] = ['', '']
-    child.stdout.setEncoding('utf8').on('data', (text) => (stdout += text))
-    child.stderr.setEncoding('utf8').on('data', (text) => (stderr += text))
-    const exited = once(child, 'close')
-    const isPrinted = () => /^http\S+$/m.test(stderr) || /the code \S+/.test(stderr)
-    await until('the sign-in page is printed', () => isPrinted() || child.exitCode !== null)
-    if (isPrinted()) await part(stderr)
-    const [status] = await exited
-    said.push(stdout, stderr)
-    return { status: status as number, stdout, stderr }
-  }
-  const saved = async (): Promise<SavedTokens> => JSON.parse(await readFile(file, 'utf8'))
-  return {
-    home,
-    file,
-    browser,
-    cli,
-    login,
-    saved,
-    said: () => said.join('\n'),
-    /** Signs in with the browser. */
-    signIn: (...more: string[]) => login((text) => browser.open(pageOf(text)), ...more),
-    change: async (change: Partial<SavedTokens>) =>
-      writeFile(file, JSON.stringify({ ...(await saved()), ...change }), { mode: 0o600 }),
-  }
-}
-
-const pageOf = (text: string) => /^http\S+$/m.exec(text)?.[0] ?? ''
+const aPerson = (name: string, url = service.url) => personAt(name, url)
 const EXPIRED = { expiresAt: '2026-01-01T00:00:00.000Z' }
 
 describe('login with a browser', () => {
@@ -169,6 +79,21 @@ describe('login with a browser', () => {
     expect(await readdir(ada.home)).toEqual([])
   })
 
+  test.for([
+    ['nonce', 'another-nonce', 'did not sign you in'],
+    ['code_challenge', 'A'.repeat(43), 'did not sign you in: invalid_grant'],
+  ] as const)('refuses tokens for a request with another %s', async ([name, value, words]) => {
+    const ada = await aPerson('ada')
+    const { status, stderr } = await ada.login(async (text) => {
+      const page = new URL(pageOf(text))
+      page.searchParams.set(name, value)
+      await ada.browser.open(page.href)
+    })
+    expect(status).not.toBe(0)
+    expect(stderr).toContain(words)
+    expect(await readdir(ada.home)).toEqual([])
+  })
+
   test('refuses a response that names another issuer', async () => {
     const ada = await aPerson('ada')
     const { status, stderr } = await ada.login(async (text) => {
@@ -179,6 +104,13 @@ describe('login with a browser', () => {
     })
     expect(status).not.toBe(0)
     expect(stderr).toContain('did not sign you in')
+    expect(await readdir(ada.home)).toEqual([])
+  })
+
+  test('ends after Ctrl-C and saves nothing', async () => {
+    const ada = await aPerson('ada')
+    const { status } = await ada.login(async () => 'SIGINT')
+    expect(status).toBe(130)
     expect(await readdir(ada.home)).toEqual([])
   })
 
