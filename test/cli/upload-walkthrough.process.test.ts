@@ -8,13 +8,13 @@ import { CLI, COMPILE_CACHE } from '../helpers/built-programs.ts'
 import { startOwnService } from './own-service.ts'
 import { aFolder, untilQuiet } from './run-cli.ts'
 
-const PAGE = fileURLToPath(new URL('../../docs/workspace.md', import.meta.url))
+const PAGE = fileURLToPath(new URL('../../docs/workspaces.md', import.meta.url))
 
 /** The lines of the section "Try it". */
 const walkthrough = (): string =>
   /### Try it\n[\s\S]*?```sh\n([\s\S]*?)```/.exec(readFileSync(PAGE, 'utf8'))?.[1] ?? ''
 
-test('the walk-through of docs/workspace.md works as it is written', async () => {
+test('the walk-through of docs/workspaces.md works as it is written', async () => {
   const folder = await aFolder('aw-walkthrough-')
   const state = await aFolder('aw-walkthrough-state-')
   const service = await startOwnService(state)
