@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { RequestedAgent } from '../../contracts/agents.ts'
-import { MODEL_BASE_PATH } from '../../contracts/egress.ts'
+import { MODEL_BASE_PATH, type ModelRoute } from '../../contracts/egress.ts'
 import { names } from '../../contracts/names.ts'
 import { EGRESS_PROXY_PORT } from '../../contracts/ports.ts'
 import { type EgressPolicy, EgressPolicyError, loadEgressPolicy } from '../../policies/agent/egress/load.ts'
@@ -12,6 +12,7 @@ import type { SandboxProvider } from '../sandboxes/provider.ts'
 import type { Store } from '../store/store.ts'
 import { assets } from './assets.ts'
 import type { ApiConfig } from './config.ts'
+import { type CredentialCheck, createCredentialCheck } from './credentials/credential-check.ts'
 import type { Credentials } from './credentials/credentials.ts'
 
 import { withModelKey } from './credentials/model-key.ts'
@@ -39,6 +40,8 @@ type Around = {
   readonly keys: DeploymentKeys
   readonly credentials: Credentials
   readonly userCredentials: UserCredentials
+  /** The hosts of the ceiling. Undefined if it names none. */
+  readonly hosts: readonly string[] | undefined
   readonly redact: (text: string) => string
   readonly log: Log
 }
@@ -51,6 +54,8 @@ export type ComposedEgress = {
   readonly networks?: RunNetworks
   /** Hosts of package registries for which owners can set credentials. Absent without a proxy. */
   readonly registries?: ReadonlySet<string>
+  /** Asks the servers of credentials whether they accept a value. Only on this machine. */
+  readonly check?: CredentialCheck
   /** Serves the replicas of the proxy. Absent without a proxy in a cluster. */
   readonly serveControl?: () => ReturnType<typeof serveEgressControl>
 }
@@ -59,7 +64,7 @@ export type ComposedEgress = {
 export async function composeEgress(
   config: ApiConfig,
   provider: SandboxProvider,
-  { store, restrictions, keys, credentials, userCredentials, redact, log }: Around,
+  { store, restrictions, keys, credentials, userCredentials, hosts, redact, log }: Around,
 ): Promise<ComposedEgress> {
   const { sandboxes, egressControlPort: port, egressUpstreamProxy: upstreamProxy } = config
   if (sandboxes.kind === 'kubernetes' && port === undefined) return { provider }
@@ -82,6 +87,7 @@ export async function composeEgress(
       networks,
       registries: rules.registries,
       modelProxy: egress,
+      check: createCredentialCheck(egress, { routeTo: checkRoute(rules), hosts }),
     }
   }
   const { namespaces, serviceAccounts } = names(sandboxes.slice)
@@ -110,6 +116,15 @@ const routesOf =
     return route && { ...route, ...own, ...(addresses && { addresses: [...addresses] }) }
   }
 
+/** The model server, as the requests of agents reach it. */
+const checkRoute =
+  (rules: Pick<NetworkRules, 'addressesOf'>) =>
+  (upstream: string): ModelRoute => {
+    const addresses = rules.addressesOf(new URL(upstream))
+    const common = { upstream, header: 'authorization', models: ['check'], isPrivateAllowed: true } as const
+    return { ...common, models: [...common.models], ...(addresses && { addresses: [...addresses] }) }
+  }
+
 /** The route of agents in a cluster, where the service knows the address of the proxy. */
 const modelsThrough = (
   { egressProxyAddress: address, models }: Pick<ApiConfig, 'egressProxyAddress' | 'models'>,
@@ -123,7 +138,7 @@ const modelsThrough = (
         modelUrl: `http://${address.includes(':') ? `[${address}]` : address}:${EGRESS_PROXY_PORT}${MODEL_BASE_PATH}`,
       }
 
-type ClusterParts = Omit<Around, 'redact' | 'credentials' | 'userCredentials'> & {
+type ClusterParts = Omit<Around, 'redact' | 'credentials' | 'userCredentials' | 'hosts'> & {
   readonly rules: NetworkRules
   readonly credentials: RunCredentials
   readonly routeOf?: RouteOf

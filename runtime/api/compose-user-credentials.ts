@@ -2,10 +2,11 @@ import type { Log } from '../kit/log.ts'
 import { EventRedactor } from '../redaction/event-redactor.ts'
 import type { OwnerRedactors } from '../redaction/owner-redactors.ts'
 import type { RunRow, Store } from '../store/store.ts'
+import type { ComposedEgress } from './compose-egress.ts'
 import type { ApiConfig } from './config.ts'
 import { GITHUB_TARGET } from './credentials/own-destinations.ts'
 import { createSeal } from './credentials/sealed-value.ts'
-import { type CredentialPlaces, createUserCredentialService } from './credentials/user-credential-service.ts'
+import { createUserCredentialService } from './credentials/user-credential-service.ts'
 import { UserCredentials } from './credentials/user-credentials.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { createAuditTrail } from './runs/audit-trail.ts'
@@ -49,15 +50,10 @@ export async function composeUserCredentials({ store, redactors, keys, log }: Ar
       credentials.noteUse(owner, found.credentialId)
       return credentials.valueOf(owner, 'github', GITHUB_TARGET)
     },
-    serviceFor: (places: CredentialPlaces) =>
-      createUserCredentialService({
-        store,
-        audit: createAuditTrail(keys),
-        credentials,
-        seal,
-        places,
-        learn,
-        now,
-      }),
+    serviceFor({ modelProxy, registries, check }: ComposedEgress, server: string | undefined) {
+      const places = { modelServer: modelProxy && server, registries }
+      const audit = createAuditTrail(keys)
+      return createUserCredentialService({ store, audit, credentials, seal, places, learn, check, now })
+    },
   }
 }

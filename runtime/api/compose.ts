@@ -84,7 +84,8 @@ export async function composeRunService(
   const restrictions = new Restrictions({ store, log })
   const { text: redact } = redactors
   const { credentials: userCredentials } = users
-  const around = { store, restrictions, keys, credentials, userCredentials, redact, log }
+  const hosts = ceiling.egress_hosts
+  const around = { store, restrictions, keys, credentials, userCredentials, hosts, redact, log }
   const egress = await composeEgress(config, bare, around)
   const { provider, networks, modelProxy } = egress
   const service = createRunService({
@@ -114,10 +115,7 @@ export async function composeRunService(
   })
   return {
     service: { ...service, close: () => users.stop().then(service.close) },
-    userCredentials: users.serviceFor({
-      modelServer: modelProxy && config.models.openaiBaseUrl,
-      registries: egress.registries,
-    }),
+    userCredentials: users.serviceFor(egress, config.models.openaiBaseUrl),
     serveEgressControl: egress.serveControl,
   }
 }

@@ -42,6 +42,7 @@ import {
 } from '../../contracts/trusted-folders.ts'
 import {
   type SetUserCredential,
+  SetUserCredentialAnswer,
   UserCredential,
   type UserCredentialKind,
   UserCredentialList,
@@ -351,7 +352,7 @@ function credentialCalls({ call }: Parts) {
   return {
     /** Sets a credential of the caller. A repeated call changes nothing. */
     setCredential: (kind: UserCredentialKind, json: SetUserCredential, options?: CallOptions) =>
-      call(UserCredential, { method: 'PUT', path: `${path}/${kind}`, json, ...options }),
+      call(SetUserCredentialAnswer, { method: 'PUT', path: `${path}/${kind}`, json, ...options }),
     listCredentials: (options?: CallOptions) => call(UserCredentialList, { method: 'GET', path, ...options }),
     removeCredential: (kind: UserCredentialKind, query: UserCredentialQuery, options?: CallOptions) =>
       call(UserCredential, { method: 'DELETE', path: `${path}/${kind}`, query, ...options }),

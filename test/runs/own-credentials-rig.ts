@@ -48,13 +48,26 @@ async function startRegistry(authority: ReturnType<typeof createTestAuthority>) 
   return { asked, port: (server.address() as AddressInfo).port, close: () => server.close() }
 }
 
+/** GitHub's API: accepts the tokens of the test. */
+async function startGitHubApi(authority: ReturnType<typeof createTestAuthority>) {
+  const asked: string[] = []
+  const server = createServer(authority.serverFor('api.github.com'), (request, response) => {
+    const by = nameOf(request.headers.authorization)
+    asked.push(`${request.method} ${request.url} ${by}`)
+    response.writeHead(by === 'other' ? 401 : 200).end('{}')
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return { asked, port: (server.address() as AddressInfo).port, close: () => server.close() }
+}
+
 type Options = {
   /** More keys of the entry for GitHub. */
   readonly github?: string
   readonly operatorsToken?: boolean
   readonly env?: Record<string, string>
-  /** More names that lead to ports of this machine. */
-  readonly names?: readonly (readonly [string, number])[]
+  readonly ceiling?: string
+  readonly hasGitHubApi?: boolean
 }
 
 /**
@@ -65,7 +78,8 @@ export async function aServiceOfTwo({
   github = '',
   operatorsToken = false,
   env = {},
-  names = [],
+  ceiling = 'network_enabled: true\n',
+  hasGitHubApi = true,
 }: Options = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-own-credentials-'))
   const authority = createTestAuthority()
@@ -74,8 +88,14 @@ export async function aServiceOfTwo({
   const git = new GitServer(repositories, { authority, host: 'github.com', token: TOKENS.alice })
   await git.open('team/app')
   const registry = await startRegistry(authority)
+  const api = await startGitHubApi(authority)
   const proxy = await startNameProxy(
-    new Map([['github.com', git.port], [REGISTRY, registry.port], [OTHER_REGISTRY, registry.port], ...names]),
+    new Map([
+      ['github.com', git.port],
+      [REGISTRY, registry.port],
+      [OTHER_REGISTRY, registry.port],
+      ...(hasGitHubApi ? [['api.github.com', api.port] as const] : []),
+    ]),
   )
   const files = {
     'egress.yaml': `apiVersion: agentweaver.io/v1
@@ -89,7 +109,7 @@ classes:
   command: []
 `,
     'credentials.yaml': `apiVersion: agentweaver.io/v1\nkind: Credentials\ncredentials: [{ id: team-git, file: token, variable: GIT_TOKEN }]\n`,
-    'ceiling.yml': 'network_enabled: true\n',
+    'ceiling.yml': ceiling,
     'roots.pem': authority.certificate,
   }
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
@@ -106,6 +126,7 @@ classes:
     await started.close()
     git.close()
     registry.close()
+    api.close()
     await proxy.close()
     rmSync(folder, { recursive: true, force: true })
   })
@@ -157,7 +178,7 @@ classes:
       },
     }
   }
-  return { ...started, git, registry, run, start, asking, eventsOf }
+  return { ...started, git, registry, api, run, start, asking, eventsOf }
 }
 
 /** Files below a folder that contain a text. */

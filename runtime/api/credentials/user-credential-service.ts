@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import {
   type SetUserCredential,
+  type SetUserCredentialAnswer,
   USER_CREDENTIAL_LIMITS,
   type UserCredential,
   type UserCredentialKind,
@@ -15,6 +16,7 @@ import type { UserCredentialRow } from '../../store/service-rows.ts'
 import type { Store, Transaction } from '../../store/store.ts'
 import type { AuditTrail } from '../runs/audit-trail.ts'
 import type { Caller } from '../runs/service.ts'
+import type { CredentialCheck } from './credential-check.ts'
 import { GITHUB_TARGET } from './own-destinations.ts'
 import type { Seal } from './sealed-value.ts'
 import { toUserCredential, USER_CREDENTIALS_REVISION, type UserCredentials } from './user-credentials.ts'
@@ -25,7 +27,11 @@ export type CredentialCaller = Caller & { readonly apiKeyId?: string }
 /** The credentials of the caller. Nobody reads or changes those of others, and nobody reads a value. */
 export interface UserCredentialService {
   /** Replaces the value for the same target. */
-  set(caller: CredentialCaller, kind: UserCredentialKind, wanted: SetUserCredential): Promise<UserCredential>
+  set(
+    caller: CredentialCaller,
+    kind: UserCredentialKind,
+    wanted: SetUserCredential,
+  ): Promise<SetUserCredentialAnswer>
   list(caller: Caller): Promise<UserCredentialList>
   /** In force for the next request of every run when it returns. `not_found` if there is none. */
   remove(caller: CredentialCaller, kind: UserCredentialKind, of: UserCredentialQuery): Promise<UserCredential>
@@ -46,13 +52,20 @@ type Deps = {
   readonly seal: Seal
   readonly places: CredentialPlaces
   readonly learn: (owner: string, value: string) => void
+  /** Absent where the service has no way through the egress proxy. */
+  readonly check?: CredentialCheck | undefined
   readonly now: () => Date
 }
+
+const NO_CHECK: CredentialCheck = async () => ({
+  isChecked: false,
+  reason: 'the service of this deployment has no way to its server',
+})
 
 const invalid = (message: string) => new SandboxError('invalid_request', message)
 
 export function createUserCredentialService(deps: Deps): UserCredentialService {
-  const { store, audit, credentials, seal, places, learn, now } = deps
+  const { store, audit, credentials, seal, places, learn, check = NO_CHECK, now } = deps
 
   const announce = (tx: Transaction) => tx.writeSetting(USER_CREDENTIALS_REVISION, randomUUID())
 
@@ -64,6 +77,7 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
       const of = { owner, kind, target: usableTarget(places, kind, host), ...present({ user }) }
       // Before it is stored, so that no event or log line can show it.
       learn(owner, value)
+      const checked = await check({ kind, target: of.target, value })
       const fingerprint = seal.fingerprintOf(of, value)
       const row: UserCredentialRow = {
         ...of,
@@ -80,7 +94,7 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
         await audit.append(tx, '', [recordOf(row, caller, { kind: 'credential.set', at: row.setAt })])
       })
       await credentials.refresh()
-      return toUserCredential(row)
+      return { ...toUserCredential(row), ...(!checked.isChecked && { unchecked: checked.reason }) }
     },
 
     async list({ owner }) {
