@@ -1,3 +1,4 @@
+import { OF_EACH_OWNER } from '../../contracts/egress.ts'
 import type { Log } from '../kit/log.ts'
 import { EventRedactor } from '../redaction/event-redactor.ts'
 import type { OwnerRedactors } from '../redaction/owner-redactors.ts'
@@ -43,15 +44,25 @@ export async function composeUserCredentials({ store, redactors, keys, log }: Ar
   return {
     credentials,
     stop,
-    /** For an agent that connects to GitHub itself. */
-    gitHubTokenOf(owner: string): string | undefined {
-      const found = credentials.find(owner, 'github', GITHUB_TARGET)
-      if (!found) return undefined
-      credentials.noteUse(owner, found.credentialId)
-      return credentials.valueOf(owner, 'github', GITHUB_TARGET)
+    /** What agents need to know of the credentials of their owners. */
+    modelsOf({ models }: Pick<ApiConfig, 'models'>, isOperators: (id: string) => boolean) {
+      const { openaiBaseUrl: server = '', modelCredential } = models
+      const needsOwn = modelCredential === OF_EACH_OWNER.model && !isOperators(modelCredential)
+      return {
+        lacksModelKey: (owner: string) =>
+          needsOwn && credentials.find(owner, OF_EACH_OWNER.model, server) === undefined,
+        /** For an agent that connects to GitHub itself. */
+        gitHubTokenOf(owner: string): string | undefined {
+          const found = credentials.find(owner, 'github', GITHUB_TARGET)
+          if (!found) return undefined
+          credentials.noteUse(owner, found.credentialId)
+          return credentials.valueOf(owner, 'github', GITHUB_TARGET)
+        },
+      }
     },
     serviceFor({ modelProxy, registries, check }: ComposedEgress, server: string | undefined) {
-      const places = { modelServer: modelProxy && server, registries }
+      // Without registries, no process inserts credentials.
+      const places = { modelServer: modelProxy && registries && server, registries }
       const audit = createAuditTrail(keys)
       return createUserCredentialService({ store, audit, credentials, seal, places, learn, check, now })
     },

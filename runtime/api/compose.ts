@@ -93,7 +93,7 @@ export async function composeRunService(
     provider,
     keys,
     governance: await composeGovernance(log),
-    models: { ...modelSettings(config, keys, modelProxy), gitHubTokenOf: users.gitHubTokenOf },
+    models: { ...modelSettings(config, keys, modelProxy), ...users.modelsOf(config, credentials.has) },
     ...(modelProxy && { modelProxy }),
     limits: config.limits,
     isTemporary: config.hasLifeline,

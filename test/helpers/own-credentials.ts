@@ -9,14 +9,6 @@ import { silentLog } from '../../runtime/kit/log.ts'
 import { OwnerRedactors } from '../../runtime/redaction/owner-redactors.ts'
 import type { Store } from '../../runtime/store/store.ts'
 
-/** No owner has set a credential. */
-export const NO_OWN_CREDENTIALS = {
-  of: () => [],
-  find: () => undefined,
-  read: () => Promise.reject(new Error('no owner has set a credential')),
-  onChange: () => () => undefined,
-}
-
 export const PLACES: CredentialPlaces = {
   modelServer: 'https://models.example.com/v1',
   registries: new Set(['npm.corp.example.com', 'registry.npmjs.org']),

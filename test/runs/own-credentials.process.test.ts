@@ -205,3 +205,38 @@ it('asks the model server whether it accepts a key', async () => {
   expect((await set()).unchecked).toBeUndefined()
   expect(asked).toEqual(Array(3).fill(['GET', '/v1/models', `Bearer ${TOKENS.alice}`]))
 })
+
+it('refuses a run whose repository needs a token that its owner has not set, before it exists', async () => {
+  const { service, userCredentials } = await aServiceOfTwo({ github: 'credential: github,' })
+  const workspace = { kind: 'git', url: 'https://github.com/team/app' } as const
+  const start = (caller: Caller) =>
+    service.startRun(caller, { ...aRun('/', []), workspace, policy: { network_enabled: true } })
+  await userCredentials.set(alice, 'github', { value: TOKENS.alice })
+
+  await expect(start(bob)).rejects.toMatchObject({
+    code: 'workspace_invalid',
+    message:
+      'The repository https://github.com/team/app is cloned with your own credential, which you have not set: agentweaver credential set github',
+  })
+  expect((await service.listRuns(bob, { kind: 'agent', limit: 10 })).items).toEqual([])
+  expect((await start(alice)).workspace).toMatchObject(workspace)
+})
+
+it('refuses agents whose model needs a credential that their owner has not set', async () => {
+  const { service, userCredentials, aWorkspace } = await aServiceOfTwo({
+    env: { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1', AGENTWEAVER_MODEL_CREDENTIAL: 'openai-compatible' },
+  })
+  const start = (kind: 'copilot' | 'openaiCompatible') =>
+    service.startRun(alice, { ...aRun(aWorkspace(kind), []), agent: { kind, model: 'any' } })
+
+  await expect(start('copilot')).rejects.toThrow(/set yours with "agentweaver credential set github"/)
+  await expect(start('openaiCompatible')).rejects.toThrow(
+    'needs your key of http://127.0.0.1:9/v1: set it with "agentweaver credential set openai-compatible"',
+  )
+  expect((await service.listRuns(alice, { kind: 'agent', limit: 10 })).items).toEqual([])
+  await userCredentials.set(alice, 'github', { value: TOKENS.alice })
+  await userCredentials.set(alice, 'openai-compatible', { value: TOKENS.alice })
+
+  const { id } = await start('openaiCompatible')
+  expect((await service.cancel(alice, id)).id).toBe(id)
+})

@@ -134,7 +134,9 @@ function usableTarget(
     )
   }
   if (registries === undefined)
-    throw invalid('This deployment has no egress proxy, so no run could use this credential.')
+    throw invalid(
+      'The egress proxy of this deployment inserts no credentials, so no run could use this one. An operator can change that with egress.credentials of the environment (docs/placeholders.md).',
+    )
   const target = hostOf(host)
   if (registries.has(target)) return target
   const known = registries.size === 0 ? 'It has none.' : `It has ${[...registries].sort().join(', ')}.`

@@ -171,3 +171,12 @@ export class UserCredentials {
 
 const keyOf = (row: UserCredentialRow): string =>
   JSON.stringify([row.owner, row.kind, row.target, row.sealed])
+
+/** Where no process inserts the credentials of owners. */
+export const NO_OWN_CREDENTIALS: Pick<UserCredentials, 'of' | 'find' | 'read' | 'onChange'> = {
+  of: () => [],
+  find: () => undefined,
+  read: () =>
+    Promise.reject(new SandboxError('credential_absent', 'this deployment inserts no credentials of owners')),
+  onChange: () => () => undefined,
+}
