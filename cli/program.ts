@@ -8,6 +8,7 @@ import type { CliContext } from './commands/command.ts'
 import { configCommand } from './commands/config.ts'
 import { cpCommand } from './commands/cp.ts'
 import { credentialCommand } from './commands/credential.ts'
+import { dataCommand } from './commands/data.ts'
 import { answerCommand, approveCommand, denyCommand } from './commands/decisions.ts'
 import { demoCommand } from './commands/demo.ts'
 import { diffCommand } from './commands/diff.ts'
@@ -22,6 +23,7 @@ import { keyCommand } from './commands/key.ts'
 import { loginCommand } from './commands/login.ts'
 import { logoutCommand } from './commands/logout.ts'
 import { logsCommand } from './commands/logs.ts'
+import { modelsCommand } from './commands/models.ts'
 import { moveStateCommand } from './commands/move-state.ts'
 import { previewStackCommand } from './commands/preview-stack.ts'
 import { pullCommand } from './commands/pull.ts'
@@ -46,6 +48,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     .addHelpText('after', `\n${EXIT_STATUS_HELP}`)
   const commands = [
     initCommand,
+    modelsCommand,
     runCommand,
     runsCommand,
     showCommand,
@@ -76,6 +79,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     loginCommand,
     logoutCommand,
     whoamiCommand,
+    dataCommand,
     moveStateCommand,
     capacityCommand,
     infraCommand,

@@ -12,7 +12,8 @@ export const AUDIT_LIMITS = { maxPage: 1000, defaultPage: 100, maxProblems: 100 
  * `egress.anomaly`: what the egress proxy noticed. `egress.denied`: a connection that was refused. `restriction.changed`: who
  * restricted runs, how far, and why. `workspace.cloned`: the repository and the commit that a run began with. `key.created`,
  * `key.revoked`: who created or revoked which API key. `credential.set`, `credential.removed`: who set or removed which own
- * credential, never its value. `seal`: the final head of a run's chain.
+ * credential, never its value. `seal`: the final head of a run's chain. `run.erased`: who erased a run with its records, and
+ * their final head. `data.exported`: who exported the data of an owner.
  */
 export const AuditKind = z.enum([
   'intent',
@@ -30,6 +31,8 @@ export const AuditKind = z.enum([
   'credential.set',
   'credential.removed',
   'seal',
+  'run.erased',
+  'data.exported',
 ])
 export type AuditKind = z.infer<typeof AuditKind>
 
@@ -61,7 +64,7 @@ export const AuditRecord = z.strictObject({
   exitCode: z.number().optional(),
   bytes: z.number().optional(),
   outcome: z.string().optional(),
-  /** In a record of kind `seal`: the final head of a run's chain. */
+  /** In a record of kind `seal` or `run.erased`: the final head of a run's chain. */
   sealed: AuditHead.extend({ runId: z.string() }).optional(),
   keyId: z.string(),
 })

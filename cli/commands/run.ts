@@ -5,22 +5,18 @@ import * as z from 'zod'
 import { Plan, REQUESTED_KINDS, type RequestedAgent } from '../../contracts/agents.ts'
 import type { StartRunInput, WorkspaceSource } from '../../contracts/api.ts'
 import { errnoOf, messageOf } from '../../runtime/kit/errors.ts'
-import { type EnvSource, problemsOf } from '../../runtime/kit/parse-env.ts'
+import { problemsOf } from '../../runtime/kit/parse-env.ts'
 import { present } from '../../runtime/kit/present.ts'
 import { usageError } from '../cli-error.ts'
 import { EXIT_STATUS_HELP } from '../exit-status.ts'
 import type { Connection } from '../service/connect.ts'
 import { inFolder } from '../service/folder-refusal.ts'
+import { defaultAgent, nameOf } from '../view/agent-names.ts'
 import { type CliContext, newServiceCommand, openConnection, parseOptions } from './command.ts'
 import { folderAt } from './folder-at.ts'
 import { collectWords } from './pairs.ts'
 import { afterStart, requireTerminal, StartOptions, startOptions, toStart } from './start-options.ts'
 
-type Kind = RequestedAgent['kind']
-
-/** Kinds with a shorter name on the command line. */
-const SHORT_NAMES: Partial<Record<Kind, string>> = { openaiCompatible: 'openai' }
-const nameOf = (kind: Kind): string => SHORT_NAMES[kind] ?? kind
 const KINDS = new Map(REQUESTED_KINDS.map((kind) => [nameOf(kind), kind]))
 const AGENT_NAMES = [...KINDS.keys()]
 
@@ -72,13 +68,10 @@ export function runCommand(context: CliContext): Command {
     .option('--from <run>', 'work on the files of the last checkpoint of this run or sandbox, on a copy')
     .option(
       '--agent <kind>',
-      `${AGENT_NAMES.join(', ')}; default: scripted with --plan, openai if OPENAI_BASE_URL is set, otherwise copilot`,
+      `${AGENT_NAMES.join(', ')}; default: scripted with --plan, otherwise the default of "agentweaver models"`,
     )
     .option('--plan <file>', 'JSON file with the steps of a scripted agent')
-    .option(
-      '--model <name>',
-      'the model; with --agent openai, a model of the endpoint in OPENAI_BASE_URL of the service',
-    )
+    .option('--model <name>', 'the model; "agentweaver models" lists those of the service')
     .addHelpText('after', `\n${EXIT_STATUS_HELP}`)
   startOptions(command)
   command.action(async (task: string) => {
@@ -90,11 +83,12 @@ export function runCommand(context: CliContext): Command {
 async function run(context: CliContext, task: string, options: RunOptions): Promise<number> {
   const { terminal } = context
   requireTerminal(terminal, options)
-  const request = await toRequest(task, options, terminal.io)
+  const { agent: named, ...unassigned } = await toRequest(task, options, terminal.io)
   await using connection = await openConnection(context, options, {
     whenAbsent: options.detach ? 'require' : 'start',
-    workspace: request.workspace.kind === 'path' ? request.workspace.path : undefined,
+    workspace: unassigned.workspace.kind === 'path' ? unassigned.workspace.path : undefined,
   })
+  const request = { ...unassigned, agent: named ?? (await defaultAgent(connection.client, options)) }
   const runId = await start(context, { connection, request, options })
   return await afterStart(context, { connection, runId, options })
 }
@@ -140,15 +134,16 @@ function refuseUploadOptions({ git, includeSecret, acceptSettings }: RunOptions)
     )
 }
 
+/** Without an agent if the service chooses it. */
 async function toRequest(
   task: string,
   options: RunOptions,
-  { cwd, env }: { cwd: string; env: EnvSource },
-): Promise<StartRunInput> {
+  { cwd }: { cwd: string },
+): Promise<Omit<StartRunInput, 'agent'> & { readonly agent: RequestedAgent | undefined }> {
   return {
     ...toStart(task, options),
     workspace: await toWorkspace(options, cwd),
-    agent: await toAgent(options, { cwd, env }),
+    agent: await toAgent(options, cwd),
   }
 }
 
@@ -177,17 +172,12 @@ function repositoryAt({ git, ref, depth }: RunOptions): WorkspaceSource | undefi
   return undefined
 }
 
-async function toAgent(options: RunOptions, from: { cwd: string; env: EnvSource }): Promise<RequestedAgent> {
-  const kind = options.agent ?? defaultAgent(options, from.env)
-  if (kind === 'scripted') return { kind, plan: await readPlan(options.plan, from.cwd) }
+async function toAgent(options: RunOptions, cwd: string): Promise<RequestedAgent | undefined> {
+  const kind = options.agent ?? (options.plan === undefined ? undefined : 'scripted')
+  if (kind === undefined) return undefined
+  if (kind === 'scripted') return { kind, plan: await readPlan(options.plan, cwd) }
   if (options.plan !== undefined) throw usageError(`--plan is for --agent scripted, not ${nameOf(kind)}.`)
-  const model = options.model === undefined ? {} : { model: options.model }
-  return { kind, ...model }
-}
-
-function defaultAgent(options: RunOptions, env: EnvSource): Kind {
-  if (options.plan !== undefined) return 'scripted'
-  return env['OPENAI_BASE_URL'] ? 'openaiCompatible' : 'copilot'
+  return { kind, ...present({ model: options.model }) }
 }
 
 /** A JSON error says where the syntax is wrong. For a missing file, the system's message would only repeat the path. */

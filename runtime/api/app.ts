@@ -30,6 +30,8 @@ import { egressRoutes } from './routes/egress.ts'
 import { eventRoutes } from './routes/events.ts'
 import { fileRoutes } from './routes/files.ts'
 import { healthRoutes } from './routes/health.ts'
+import { modelRoutes } from './routes/models.ts'
+import { ownerDataRoutes } from './routes/owner-data.ts'
 import { restrictionRoutes } from './routes/restrictions.ts'
 import { resultRoutes } from './routes/results.ts'
 import { runRoutes } from './routes/runs.ts'
@@ -149,10 +151,12 @@ const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps>
   await guarded.register(sandboxRoutes, sandboxes)
   await guarded.register(commandRoutes, sandboxes)
   await guarded.register(fileRoutes, sandboxes)
+  await guarded.register(modelRoutes, { ...deps, prefix: API_ROUTES.models })
   await guarded.register(sandboxPolicyRoutes, { ...deps, prefix: API_ROUTES.sandboxPolicy })
   await guarded.register(restrictionRoutes, { ...deps, prefix: API_ROUTES.restrictions })
   await guarded.register(trustedFolderRoutes, { ...deps, prefix: API_ROUTES.trustedFolders })
   await guarded.register(auditRoutes, { ...deps, prefix: API_ROUTES.audit })
+  await guarded.register(ownerDataRoutes, { ...deps, prefix: API_ROUTES.data })
   await guarded.register(meRoutes, { prefix: API_ROUTES.me })
   const { userCredentials } = options
   await guarded.register(userCredentialRoutes, { once, userCredentials, prefix: API_ROUTES.userCredentials })

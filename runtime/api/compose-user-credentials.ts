@@ -60,9 +60,10 @@ export async function composeUserCredentials({ store, redactors, keys, log }: Ar
         },
       }
     },
-    serviceFor({ modelProxy, registries, check }: ComposedEgress, server: string | undefined) {
+    serviceFor({ modelProxy, registries, check }: ComposedEgress, { models, hasUserVault }: ApiConfig) {
       // Without registries, no process inserts credentials.
-      const places = { modelServer: modelProxy && registries && server, registries }
+      const modelServer = modelProxy && registries && models.openaiBaseUrl
+      const places = { modelServer, registries, hasUserVault }
       const audit = createAuditTrail(keys)
       return createUserCredentialService({ store, audit, credentials, seal, places, learn, check, now })
     },

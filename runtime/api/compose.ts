@@ -115,7 +115,7 @@ export async function composeRunService(
   })
   return {
     service: { ...service, close: () => users.stop().then(service.close) },
-    userCredentials: users.serviceFor(egress, config.models.openaiBaseUrl),
+    userCredentials: users.serviceFor(egress, config),
     serveEgressControl: egress.serveControl,
   }
 }

@@ -4,10 +4,12 @@ import { headMac, paramsHash, recordMac } from './mac.ts'
 import type { AuditKey, AuditRow } from './record.ts'
 
 type Said = Omit<AuditRecord, 'version' | 'sequence' | 'keyId'>
+/** These carry the final head of a run's chain, and are written by functions of their own. */
+type Sealing = 'seal' | 'run.erased'
 
 /** A record to be written about one action: before it (`intent`), after it (`outcome`), or together with it. */
 export type AuditDraft = Omit<Said, 'kind' | 'paramsHash' | 'sealed'> & {
-  readonly kind: Exclude<AuditRecord['kind'], 'seal'>
+  readonly kind: Exclude<AuditRecord['kind'], Sealing>
   /** The parameters. The record stores only their keyed hash. */
   readonly params?: unknown
 }
@@ -50,6 +52,25 @@ export function sealRun(run: EndedRun, deployment: AuditHead, key: AuditKey): Au
     sealed: { runId: run.runId, count: run.head.count, mac: run.head.mac },
   } as const
   return link(deployment, [seal], key)
+}
+
+/** Records in the deployment's chain that a run was erased with its records, whose final head stays here. */
+export function recordErasure(
+  { runId, head, at, actor }: EndedRun & { readonly actor: string },
+  deployment: AuditHead,
+  key: AuditKey,
+): AuditLinks {
+  const erased = {
+    kind: 'run.erased',
+    runId: '',
+    callId: runId,
+    actor,
+    tool: 'data.erase',
+    policyVersion: '',
+    at,
+    sealed: { runId, count: head.count, mac: head.mac },
+  } as const
+  return link(deployment, [erased], key)
 }
 
 function link(start: AuditHead, said: readonly Said[], { keyId, key }: AuditKey): AuditLinks {

@@ -55,6 +55,10 @@ class DeploymentCheck {
   readonly #keys: readonly AuditKey[]
   readonly #only: string | undefined
   readonly #sealed = new Set<string>()
+  /** Runs that the deployment's chain calls erased. */
+  readonly #erased = new Set<string>()
+  /** Sealed runs of which nothing is stored, unless a later record of the chain says that they were erased. */
+  readonly #absent = new Map<string, ChainFailure>()
   readonly #problems: AuditProblem[] = []
   #problemCount = 0
   #chains = 0
@@ -138,6 +142,7 @@ class DeploymentCheck {
       failure = walk.follow(rows, (row, after) => {
         isAtHead ||= isSameHead(after, stored)
         const { kind, sealed } = recordOf(row)
+        if (kind === 'run.erased' && sealed) this.#erased.add(sealed.runId)
         if (kind === 'seal' && sealed) seals.push({ runId: sealed.runId, head: sealed })
       })
       for (const seal of seals.filter(({ runId }) => !this.#sealed.has(runId))) {
@@ -146,6 +151,7 @@ class DeploymentCheck {
       }
       if (failure) break
     }
+    this.#reportAbsent()
     failure ??= isAtHead ? undefined : walk.endsAt(stored)
     this.#head = failure ? undefined : walk.head
     if (isFirst) this.#chains += 1
@@ -158,9 +164,19 @@ class DeploymentCheck {
     this.#chains += 1
     const walk = new ChainWalk(this.#keys)
     const failure = (await this.#follow(walk, runId)) ?? walk.endsAt(head)
-    if (failure) return this.#add(runId, failure)
     const stored = await this.#source.readAuditHead(runId)
+    const isAbsent = !stored && walk.head.count === 0 && failure?.problem === 'truncated'
+    if (isAbsent) this.#absent.set(runId, failure)
+    else if (failure) this.#add(runId, failure)
+    if (failure) return
     if (stored && !isSameHead(stored, head)) this.#add(runId, { at: head.count, problem: 'edited' })
+  }
+
+  #reportAbsent(): void {
+    for (const [runId, failure] of this.#absent) {
+      if (!this.#erased.has(runId)) this.#add(runId, failure)
+    }
+    this.#absent.clear()
   }
 
   /** Checks a run against the head in its row; returns what its row has. */

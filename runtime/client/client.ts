@@ -20,15 +20,8 @@ import {
   type StartTurnInput,
   Turn,
 } from '../../contracts/api.ts'
-import {
-  ApiKeyPage,
-  type CreateApiKeyInput,
-  CreatedApiKey,
-  Me,
-  RevokedApiKey,
-} from '../../contracts/api-keys.ts'
-import { AuditPage, AuditVerification } from '../../contracts/audit.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
+import { ModelList } from '../../contracts/models.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { Restriction, RestrictionList, type SetRestriction } from '../../contracts/restrictions.ts'
 import { BUNDLE_MEDIA_TYPE, PATCH_MEDIA_TYPE, RunDiff } from '../../contracts/results.ts'
@@ -40,20 +33,15 @@ import {
   TrustedFolderPage,
   type TrustFolder,
 } from '../../contracts/trusted-folders.ts'
-import {
-  type SetUserCredential,
-  SetUserCredentialAnswer,
-  UserCredential,
-  type UserCredentialKind,
-  UserCredentialList,
-  type UserCredentialQuery,
-} from '../../contracts/user-credentials.ts'
 import { commandEvents } from '../kit/command-events.ts'
+import type { CallOptions, PageQuery, Parts } from './call-parts.ts'
 import { type EventStreamOptions, followEvents } from './event-stream.ts'
 import { toUrlPath } from './file-path.ts'
 import { readLongAnswer } from './long-answer.ts'
-import { linesOf, parseAnswer } from './parse-answer.ts'
-import { createTransport, type ServiceAddress, type Transport, type WireRequest } from './transport.ts'
+import { parseAnswer } from './parse-answer.ts'
+import { credentialCalls, keyCalls } from './people-calls.ts'
+import { auditCalls, dataCalls, emptyBody } from './record-calls.ts'
+import { createTransport, type ServiceAddress, type WireRequest } from './transport.ts'
 
 export type ClientOptions = ServiceAddress & {
   readonly apiKey: string
@@ -63,24 +51,8 @@ export type ClientOptions = ServiceAddress & {
   readonly retries?: number
 }
 
-export interface CallOptions {
-  readonly signal?: AbortSignal
-  /** Repeated calls with the same key have one effect. By default each call has its own key. */
-  readonly idempotencyKey?: string
-}
-
-export type PageQuery = { readonly limit?: number; readonly after?: string }
 type ShellApproval = Pick<ApproveShell, 'requestId' | 'commandHash'> & Partial<Pick<ApproveShell, 'scope'>>
 type ToolApproval = Pick<ApproveTool, 'requestId'> & Partial<Pick<ApproveTool, 'scope'>>
-export type AuditFilter = PageQuery & {
-  readonly tool?: string
-  readonly decision?: string
-  /** ISO 8601. */
-  readonly since?: string
-  readonly until?: string
-}
-/** The id of a run, or `deployment`. */
-type OneChain = { readonly run?: string }
 type WriteFile = {
   readonly path: string
   readonly content: Uint8Array
@@ -109,15 +81,10 @@ export function createClient(options: ClientOptions) {
     ...restrictionCalls(parts),
     ...trustCalls(parts),
     ...auditCalls(parts),
+    ...dataCalls(parts),
     ...keyCalls(parts),
     ...credentialCalls(parts),
   }
-}
-
-type Parts = {
-  transport: Transport
-  call: <T extends z.ZodType>(answer: T, request: WireRequest) => Promise<z.output<T>>
-  command: (request: WireRequest) => Promise<void>
 }
 
 const runPath = (id: string, ...rest: string[]) =>
@@ -308,6 +275,9 @@ function decisionCalls({ call, command }: Parts) {
 function policyCalls({ call }: Parts) {
   const path = API_ROUTES.sandboxPolicy
   return {
+    /** The kinds of agents and the models that a run can use, and why others cannot start. */
+    listModels: (options?: CallOptions) =>
+      call(ModelList, { method: 'GET', path: API_ROUTES.models, ...options }),
     readPolicy: (options?: CallOptions) => call(SandboxSettings, { method: 'GET', path, ...options }),
     /** Fields that the body omits are reset to their defaults. */
     replacePolicy: (json: SandboxSettingsPatch, options?: CallOptions) =>
@@ -331,34 +301,6 @@ function restrictionCalls({ call }: Parts) {
   }
 }
 
-function keyCalls({ call }: Parts) {
-  const path = API_ROUTES.keys
-  return {
-    /** The owner and the role of this client's credential. */
-    readMe: (options?: CallOptions) => call(Me, { method: 'GET', path: API_ROUTES.me, ...options }),
-    /** The only response with the secret. */
-    createApiKey: (json: CreateApiKeyInput, options?: CallOptions) =>
-      call(CreatedApiKey, { method: 'POST', path, json, ...options }),
-    /** Newest first. */
-    listApiKeys: (query: PageQuery = {}, options?: CallOptions) =>
-      call(ApiKeyPage, { method: 'GET', path, query, ...options }),
-    revokeApiKey: (id: string, options?: CallOptions) =>
-      call(RevokedApiKey, { method: 'DELETE', path: `${path}/${encodeURIComponent(id)}`, ...options }),
-  }
-}
-
-function credentialCalls({ call }: Parts) {
-  const path = API_ROUTES.userCredentials
-  return {
-    /** Sets a credential of the caller. A repeated call changes nothing. */
-    setCredential: (kind: UserCredentialKind, json: SetUserCredential, options?: CallOptions) =>
-      call(SetUserCredentialAnswer, { method: 'PUT', path: `${path}/${kind}`, json, ...options }),
-    listCredentials: (options?: CallOptions) => call(UserCredentialList, { method: 'GET', path, ...options }),
-    removeCredential: (kind: UserCredentialKind, query: UserCredentialQuery, options?: CallOptions) =>
-      call(UserCredential, { method: 'DELETE', path: `${path}/${kind}`, query, ...options }),
-  }
-}
-
 function trustCalls({ call, command }: Parts) {
   const path = API_ROUTES.trustedFolders
   return {
@@ -375,23 +317,3 @@ function trustCalls({ call, command }: Parts) {
       call(TrustedFolderPage, { method: 'GET', path, query, ...options }),
   }
 }
-
-function auditCalls({ transport, call }: Parts) {
-  const path = API_ROUTES.audit
-  return {
-    /** Oldest first. Needs the role operator or auditor. */
-    readAudit: (query: AuditFilter & OneChain = {}, options?: CallOptions) =>
-      call(AuditPage, { method: 'GET', path, query, ...options }),
-    readRunAudit: (id: string, query: AuditFilter = {}, options?: CallOptions) =>
-      call(AuditPage, { method: 'GET', path: runPath(id, 'audit'), query, ...options }),
-    /** Lets the service verify the audit chains. Yields progress reports; the last one is complete. */
-    async *verifyAudit(query: OneChain = {}, options?: CallOptions): AsyncGenerator<AuditVerification> {
-      const answer = await transport.open({ method: 'GET', path: `${path}/verification`, query, ...options })
-      for await (const line of linesOf(answer.body ?? emptyBody())) {
-        yield parseAnswer(AuditVerification, line)
-      }
-    },
-  }
-}
-
-async function* emptyBody(): AsyncGenerator<Uint8Array> {}

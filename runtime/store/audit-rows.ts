@@ -31,3 +31,14 @@ export interface AuditQuery {
   readonly after?: string
   readonly limit: number
 }
+
+export interface AuditReads {
+  readAudit(query: AuditQuery): Promise<{ items: AuditRow[]; next?: string }>
+  /**
+   * Reads the current head of a chain without a lock; undefined if the run does not exist. The deployment's chain never
+   * ends.
+   */
+  readAuditHead(runId: string): Promise<(AuditHead & { readonly isEnded: boolean }) | undefined>
+  /** The smallest id of a run, or run id in the audit, that is greater than this one. */
+  nextAuditChain(among: 'runs' | 'records', after: string): Promise<string | undefined>
+}

@@ -18,6 +18,7 @@ import { listClaims } from './tables/claims.ts'
 import { blobChunks } from './tables/content-chunks.ts'
 import { readContent, storedBytes, sweepContents, writeContent } from './tables/contents.ts'
 import { closeNetwork, countProxies, listNetworks, noteProxy, openNetwork } from './tables/egress.ts'
+import { erasureStore } from './tables/erasure.ts'
 import { readEvents, readEventsOf } from './tables/events.ts'
 import { deleteOldKeys, readIdempotencyKey, writeIdempotencyKey } from './tables/idempotency.ts'
 import { acquireLease, releaseLease } from './tables/leases.ts'
@@ -89,6 +90,8 @@ export function createSqlStore(
 
     readIdempotencyKey: (key, now) => readIdempotencyKey(reading, key, now),
     writeIdempotencyKey: (row) => write((scope) => writeIdempotencyKey(scope, row)),
+
+    ...erasureStore(write),
 
     readSetting: (name) => readSetting(reading, name),
     writeSetting: (name, value) => write((scope) => writeSetting(scope, name, value)),

@@ -9,6 +9,7 @@ import { commitCheckpoint, copyCheckpoint } from './tables/checkpoints.ts'
 import { bindClaim, changeClaim, readClaim, upsertClaim } from './tables/claims.ts'
 import { endCommand, insertCommand, listRunningCommands, readCommand } from './tables/commands.ts'
 import { acceptReport } from './tables/egress.ts'
+import { eraseRun } from './tables/erasure.ts'
 import { appendEvents } from './tables/events.ts'
 import { insertIdempotencyKey } from './tables/idempotency.ts'
 import {
@@ -92,6 +93,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   appendAudit: (rows, head) => appendAudit(scope, rows, head),
   commitCheckpoint: (runId, checkpoint) => commitCheckpoint(scope, runId, checkpoint),
   copyCheckpoint: (parts, runs) => copyCheckpoint(scope, parts, runs),
+  eraseRun: (id) => eraseRun(scope, id),
   insertIdempotencyKey: (row) => insertIdempotencyKey(scope, row),
   ...apiKeyTransaction(scope),
   ...userCredentialTransaction(scope),

@@ -1,11 +1,12 @@
 import type * as z from 'zod'
 import type { HostEnvelope, RunEnvelope, RunEvent } from '../../contracts/events.ts'
 import type { ApiKeyStore, ApiKeyTransaction } from './api-key-store.ts'
-import type { AuditHead, AuditQuery, AuditRow } from './audit-rows.ts'
+import type { AuditHead, AuditReads, AuditRow } from './audit-rows.ts'
 import type { CallChange, CallRow, NewCall, ReleasedCalls } from './call-row.ts'
 import type { Checkpoint, CheckpointStore, CheckpointTransaction, RunOrigin } from './checkpoint.ts'
 import type * as columns from './columns.ts'
 import type { EgressReads, EgressTransaction } from './egress.ts'
+import type { ErasureStore, ErasureTransaction } from './erasure-store.ts'
 import type { EventListener } from './event-listeners.ts'
 import type { EventReads } from './event-reads.ts'
 import type { IdempotencyStore } from './idempotency-store.ts'
@@ -244,6 +245,7 @@ export interface Transaction
     QueueTransaction,
     CheckpointTransaction,
     EgressTransaction,
+    ErasureTransaction,
     RestrictionTransaction,
     UserCredentialTransaction {
   insertRun(run: NewRun): Promise<RunRow>
@@ -356,7 +358,9 @@ export interface Store
     QueueReads,
     CheckpointStore,
     EgressReads,
+    ErasureStore,
     RestrictionReads,
+    AuditReads,
     TrustedFolderStore,
     UserCredentialStore,
     EventReads {
@@ -403,15 +407,6 @@ export interface Store
 
   readSetting(name: string): Promise<string | undefined>
   writeSetting(name: string, value: string): Promise<void>
-
-  readAudit(query: AuditQuery): Promise<{ items: AuditRow[]; next?: string }>
-  /**
-   * Reads the current head of a chain without a lock; undefined if the run does not exist. The deployment's chain never
-   * ends.
-   */
-  readAuditHead(runId: string): Promise<(AuditHead & { readonly isEnded: boolean }) | undefined>
-  /** The smallest id of a run, or run id in the audit, that is greater than this one. */
-  nextAuditChain(among: 'runs' | 'records', after: string): Promise<string | undefined>
 
   /** Acquires or renews a lease; returns false if another holder has it. */
   acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean>

@@ -1,4 +1,5 @@
 import type { AuditEntry, AuditPage, AuditVerification } from '../../contracts/audit.ts'
+import type { ErasedData, OwnerDataLine } from '../../contracts/owner-data.ts'
 import type { Caller } from '../../runtime/api/runs/service.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 
@@ -22,14 +23,36 @@ function requireOperator({ role }: Caller): void {
   if (role !== 'operator') throw new SandboxError('forbidden', 'Only operators read the whole audit.')
 }
 
-export async function readAudit(caller: Caller): Promise<AuditPage> {
+async function readAudit(caller: Caller): Promise<AuditPage> {
   requireOperator(caller)
   return auditOf('')
 }
 
-export async function verifyAudit(caller: Caller): Promise<AsyncIterable<AuditVerification>> {
+async function verifyAudit(caller: Caller): Promise<AsyncIterable<AuditVerification>> {
   requireOperator(caller)
   return (async function* () {
     yield { isComplete: true, ok: true, chains: 1, records: 1, problems: [], problemCount: 0 }
   })()
+}
+
+async function exportData(caller: Caller, owner: string): Promise<AsyncIterable<OwnerDataLine>> {
+  if (owner !== caller.owner) requireOperator(caller)
+  return (async function* () {
+    yield { type: 'end' as const, runs: 0, events: 0, records: 0 }
+  })()
+}
+
+async function eraseData(caller: Caller): Promise<AsyncIterable<ErasedData>> {
+  requireOperator(caller)
+  return (async function* () {
+    yield { isComplete: true, runs: 0, events: 0, records: 0, keys: 0 }
+  })()
+}
+
+/** What the service keeps of everybody. */
+export class MemoryRecords {
+  readonly readAudit = readAudit
+  readonly verifyAudit = verifyAudit
+  readonly exportData = exportData
+  readonly eraseData = eraseData
 }

@@ -1,10 +1,13 @@
 import type { Run } from '../../contracts/api.ts'
+import type { ModelList } from '../../contracts/models.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
 import type { Restriction, SetRestriction } from '../../contracts/restrictions.ts'
 import type { RunEgress } from '../../contracts/run-egress.ts'
 import type { SettingsComparison, TrustedFolder, TrustFolder } from '../../contracts/trusted-folders.ts'
 import type { Caller } from '../../runtime/api/runs/service.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
+
+export const aModelList: ModelList = { items: [{ kind: 'scripted', usable: true, default: false }] }
 
 /** Every folder exists and has no settings file. */
 export const aComparison = (path: string): SettingsComparison => ({

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { EventEmitter, on } from 'node:events'
+import { buffer } from 'node:stream/consumers'
 import { type Approval, FINAL_STATES, type Run, type Turn } from '../../contracts/api.ts'
 import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
@@ -10,9 +11,9 @@ import type { FileAnswer } from '../../contracts/toolbox.ts'
 import type { FolderQuery, TrustFolder } from '../../contracts/trusted-folders.ts'
 import type { Caller, FileRequest, RunService, Subscription } from '../../runtime/api/runs/service.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
-import { auditOf, readAudit, verifyAudit } from './memory-audit.ts'
+import { auditOf, MemoryRecords } from './memory-audit.ts'
 import { EXITED, fileAnswer } from './memory-files.ts'
-import { aComparison, aRestriction, aRunEgress, MemoryFolders } from './memory-folders.ts'
+import { aComparison, aModelList, aRestriction, aRunEgress, MemoryFolders } from './memory-folders.ts'
 
 type Entry = {
   run: Run
@@ -36,7 +37,7 @@ const hex = () => randomUUID().replaceAll('-', '')
  * The run service without sandboxes, agents or a store: what HTTP does can be seen on its own. `calls` counts how
  * often each method worked, `fail` makes the next call throw.
  */
-export class MemoryService implements RunService {
+export class MemoryService extends MemoryRecords implements RunService {
   readonly runs = new Map<string, Entry>()
   readonly calls: string[] = []
   readonly #folders = new MemoryFolders()
@@ -142,7 +143,7 @@ export class MemoryService implements RunService {
     const entry = this.#visible(caller, id)
     if (entry.run.state !== 'waiting_upload')
       throw new SandboxError('conflict', 'The run waits for no upload.')
-    entry.workspace = await bytesOf(archive)
+    entry.workspace = await buffer(archive)
     entry.run = { ...entry.run, state: 'queued' }
     return entry.run
   }
@@ -260,6 +261,8 @@ export class MemoryService implements RunService {
     return hasEnded && from.after >= entry.run.lastSequence ? undefined : follow(entry, from)
   }
 
+  listModels = async () => aModelList
+
   readPolicy = async () => this.settings
 
   replacePolicy = (caller: Caller, policy: SandboxSettingsPatch) =>
@@ -291,9 +294,6 @@ export class MemoryService implements RunService {
   }
 
   listTrustedFolders = async (caller: Caller) => ({ items: this.#folders.list(caller) })
-
-  readonly readAudit = readAudit
-  readonly verifyAudit = verifyAudit
 
   readRunAudit = async (caller: Caller, id: string) => auditOf(this.#visible(caller, id).run.id)
 
@@ -369,12 +369,6 @@ export class MemoryService implements RunService {
     this.settings = SandboxSettings.parse(policy)
     return this.settings
   }
-}
-
-async function bytesOf(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
-  const all: Uint8Array[] = []
-  for await (const chunk of chunks) all.push(chunk)
-  return Buffer.concat(all)
 }
 
 /** Pages of two items, so that tests see page boundaries. */

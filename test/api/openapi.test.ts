@@ -46,6 +46,7 @@ test('the document has exactly the routes of the interface', async () => {
     Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
   )
   expect(served.sort()).toEqual([
+    'DELETE /api/data',
     'DELETE /api/keys/{keyId}',
     'DELETE /api/me/credentials/{kind}',
     'DELETE /api/runs/{id}/commands/{commandId}',
@@ -56,9 +57,11 @@ test('the document has exactly the routes of the interface', async () => {
     'DELETE /api/trusted-folders',
     'GET /api/audit',
     'GET /api/audit/verification',
+    'GET /api/data',
     'GET /api/keys',
     'GET /api/me',
     'GET /api/me/credentials',
+    'GET /api/models',
     'GET /api/restrictions',
     'GET /api/runs',
     'GET /api/runs/{id}',

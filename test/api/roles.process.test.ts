@@ -42,6 +42,9 @@ const TABLE: Readonly<Record<string, readonly [others: string, own: string]>> = 
   'PUT /api/runs/:id/files/*': ['hffy', 'yfyy'],
   'DELETE /api/runs/:id/files/*': ['hffy', 'yfyy'],
   'GET /api/runs/:id/audit': ['hyfy', 'yyyy'],
+  'GET /api/data': ['fyfy', 'yyyy'],
+  // An operator gets 409 here, because the runs have not ended.
+  'DELETE /api/data': ['fffy', 'fffy'],
   'GET /api/audit': ['fyfy', 'fyfy'],
   'GET /api/audit/verification': ['fyfy', 'fyfy'],
   'GET /api/runs/:id/approvals': ['hyyy', 'yyyy'],
@@ -68,6 +71,7 @@ const TABLE: Readonly<Record<string, readonly [others: string, own: string]>> = 
   'PUT /api/trusted-folders': ['yfyy', 'yfyy'],
   'DELETE /api/trusted-folders': ['yfyy', 'yfyy'],
   'GET /api/me': ['yyyy', 'yyyy'],
+  'GET /api/models': ['yyyy', 'yyyy'],
   'GET /api/me/credentials': ['yyyy', 'yyyy'],
   'PUT /api/me/credentials/:kind': ['yfyy', 'yfyy'],
   'DELETE /api/me/credentials/:kind': ['yfyy', 'yfyy'],
@@ -130,7 +134,15 @@ async function objectsOf({ app, addKey }: Routes, owner: string) {
   const doneRunId = await post('/api/runs', UPLOAD)
   await post(`/api/runs/${doneRunId}/cancel`)
   const sandboxId = await post('/api/sandboxes', { workspace: { kind: 'upload' } })
-  return { runId, waitingRunId, doneRunId, sandboxId, requestId: `apr_${'0'.repeat(32)}`, keyId: spare.id }
+  return {
+    owner,
+    runId,
+    waitingRunId,
+    doneRunId,
+    sandboxId,
+    requestId: `apr_${'0'.repeat(32)}`,
+    keyId: spare.id,
+  }
 }
 
 /** Bodies that start no sandbox, and an empty archive. */

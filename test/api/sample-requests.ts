@@ -54,7 +54,7 @@ export async function makeFixture({ app, keys, service }: Pick<Harness, 'app' | 
     await app.inject({ method: 'POST', url: '/api/keys', headers: bearer(keys.ada), body: { name: 'ci' } })
   ).json().id
   const requestId = service.addApproval(runId, { commandHash: '0123456789abcdef' }).requestId
-  return { runId, waitingRunId, doneRunId, sandboxId, requestId, keyId }
+  return { owner: 'ada', runId, waitingRunId, doneRunId, sandboxId, requestId, keyId }
 }
 
 const TAR = { 'content-type': 'application/x-tar' }
@@ -121,6 +121,8 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
     status: 204,
   }),
   'GET /api/runs/:id/audit': ({ runId }) => ({ url: `/api/runs/${runId}/audit`, ...own }),
+  'GET /api/data': ({ owner }) => ({ url: `/api/data?owner=${owner}`, status: 200, foreign: 403 }),
+  'DELETE /api/data': ({ owner }) => ({ url: `/api/data?owner=${owner}`, status: 403, foreign: 403 }),
   'GET /api/audit': () => ({ url: '/api/audit', status: 403, foreign: 403 }),
   'GET /api/audit/verification': () => ({ url: '/api/audit/verification', status: 403, foreign: 403 }),
   'GET /api/runs/:id/approvals': ({ runId }) => ({ url: `/api/runs/${runId}/approvals`, ...own }),
@@ -241,6 +243,7 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
     status: 204,
     foreign: 404,
   }),
+  'GET /api/models': () => ({ url: '/api/models', status: 200, foreign: 200 }),
   'GET /api/me': () => ({ url: '/api/me', status: 200, foreign: 200 }),
   'GET /api/me/credentials': () => ({ url: '/api/me/credentials', status: 200, foreign: 200 }),
   'PUT /api/me/credentials/:kind': () => ({

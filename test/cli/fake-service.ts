@@ -104,6 +104,9 @@ export async function startFakeService(): Promise<FakeService> {
     'GET /healthz': () => ({ body: { ok: true } }),
     'POST /api/runs': () => ({ status: 202, body: aRun({ state: 'queued' }) }),
     'GET /api/runs': () => ({ body: { items: [aRun()] } }),
+    'GET /api/models': () => ({
+      body: { items: [{ kind: 'copilot', model: 'gpt-5', usable: true, default: true }] },
+    }),
     'GET /api/me': () => ({ body: { owner: 'ada', role: 'user' } }),
     [`GET ${runPath}`]: () => ({ body: aRun({ lastSequence: events.length }) }),
     [`GET ${runPath}/approvals`]: () => ({ body: { items: fake.approvals } }),

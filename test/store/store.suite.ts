@@ -2,6 +2,7 @@ import { describe } from 'vitest'
 import { testAudit } from './audit.suite.ts'
 import { testBlobs } from './blobs.suite.ts'
 import { testContents } from './contents.suite.ts'
+import { testErasure } from './erasure.suite.ts'
 import { testEvents } from './events.suite.ts'
 import { testHolders } from './holders.suite.ts'
 import { testProcesses } from './processes.suite.ts'
@@ -25,6 +26,7 @@ export function testStore(engine: StoreUnderTest): void {
     testAudit(engine)
     testBlobs(engine)
     testContents(engine)
+    testErasure(engine)
     testProcesses(engine)
     testHolders(engine)
     testQueue(engine)

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import {
   type SetUserCredential,
   type SetUserCredentialAnswer,
@@ -19,7 +18,7 @@ import type { Caller } from '../runs/service.ts'
 import type { CredentialCheck } from './credential-check.ts'
 import { GITHUB_TARGET } from './own-destinations.ts'
 import type { Seal } from './sealed-value.ts'
-import { toUserCredential, USER_CREDENTIALS_REVISION, type UserCredentials } from './user-credentials.ts'
+import { toUserCredential, type UserCredentials } from './user-credentials.ts'
 
 /** A caller with the API key of the request. Signed-in people have none. */
 export type CredentialCaller = Caller & { readonly apiKeyId?: string }
@@ -41,6 +40,8 @@ export interface UserCredentialService {
 export interface CredentialPlaces {
   /** Base URL of the model server, if agents reach it through the egress proxy. */
   readonly modelServer: string | undefined
+  /** Agents of kind `copilot` read the tokens of their owners from a vault, which the operator writes. */
+  readonly hasUserVault?: boolean
   /** Registries of the egress list. Undefined without an egress proxy. */
   readonly registries: ReadonlySet<string> | undefined
 }
@@ -67,8 +68,6 @@ const invalid = (message: string) => new SandboxError('invalid_request', message
 export function createUserCredentialService(deps: Deps): UserCredentialService {
   const { store, audit, credentials, seal, places, learn, check = NO_CHECK, now } = deps
 
-  const announce = (tx: Transaction) => tx.writeSetting(USER_CREDENTIALS_REVISION, randomUUID())
-
   return {
     async set(caller, kind, { value, host, user }) {
       if (user !== undefined && kind !== 'registry')
@@ -90,7 +89,6 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
         await tx.auditHead('')
         await refuseMore(tx, row)
         await tx.writeUserCredential(row)
-        await announce(tx)
         await audit.append(tx, '', [recordOf(row, caller, { kind: 'credential.set', at: row.setAt })])
       })
       await credentials.refresh()
@@ -106,7 +104,6 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
         await tx.auditHead('')
         const row = await requireOne(tx, caller, { kind, host })
         await tx.deleteUserCredential(row)
-        await announce(tx)
         const at = now().toISOString()
         await audit.append(tx, '', [recordOf(row, caller, { kind: 'credential.removed', at })])
         const view = toUserCredential(row)
@@ -120,19 +117,27 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
 }
 
 /** The target of a new credential. A credential that no run could use is refused. */
-function usableTarget(
-  { modelServer, registries }: CredentialPlaces,
-  kind: UserCredentialKind,
-  host: string | undefined,
-): string {
-  if (kind !== 'registry') {
-    if (host !== undefined) throw invalid('`host` is only for credentials of the kind registry.')
-    if (kind === 'github') return GITHUB_TARGET
-    if (modelServer !== undefined) return modelServer
-    throw invalid(
-      'This service has no model server that agents reach through the egress proxy (OPENAI_BASE_URL), so no run could use this key.',
-    )
-  }
+function usableTarget(places: CredentialPlaces, kind: UserCredentialKind, host: string | undefined): string {
+  if (kind === 'registry') return registryOf(places, host)
+  if (host !== undefined) throw invalid('`host` is only for credentials of the kind registry.')
+  return kind === 'github' ? gitHubOf(places) : modelServerOf(places)
+}
+
+function gitHubOf({ hasUserVault }: CredentialPlaces): string {
+  if (!hasUserVault) return GITHUB_TARGET
+  throw invalid(
+    'Agents of this deployment read GitHub tokens from its vault of user tokens, and only its operator writes there. Ask the operator to store yours.',
+  )
+}
+
+function modelServerOf({ modelServer }: CredentialPlaces): string {
+  if (modelServer !== undefined) return modelServer
+  throw invalid(
+    'This service has no model server that agents reach through the egress proxy (OPENAI_BASE_URL), so no run could use this key.',
+  )
+}
+
+function registryOf({ registries }: CredentialPlaces, host: string | undefined): string {
   if (registries === undefined)
     throw invalid(
       'The egress proxy of this deployment inserts no credentials, so no run could use this one. An operator can change that with egress.credentials of the environment (docs/placeholders.md).',

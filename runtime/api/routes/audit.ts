@@ -1,10 +1,9 @@
-import { Readable } from 'node:stream'
-import type { FastifyReply } from 'fastify'
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import * as z from 'zod'
 import { AUDIT_LIMITS, AuditChain, AuditPage, AuditVerification } from '../../../contracts/audit.ts'
 import { JSON_LINES_MEDIA_TYPE } from '../../../contracts/routes.ts'
 import { callerOf } from '../http/authenticate.ts'
+import { lines, sendLines } from '../http/json-lines.ts'
 import { GUARDED, problems, RunParams, wholeNumber } from '../http/schemas.ts'
 import type { RouteDeps } from './deps.ts'
 
@@ -62,14 +61,4 @@ export const auditRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servi
     const reports = await service.verifyAudit(callerOf(request), request.query)
     return sendLines(reply, lines(reports, signal))
   })
-}
-
-const sendLines = (reply: FastifyReply, texts: AsyncIterable<string>) =>
-  reply.type(JSON_LINES_MEDIA_TYPE).send(Readable.from(texts, { objectMode: false }))
-
-async function* lines(reports: AsyncIterable<unknown>, signal: AbortSignal): AsyncGenerator<string> {
-  for await (const report of reports) {
-    if (signal.aborted) return
-    yield `${JSON.stringify(report)}\n`
-  }
 }

@@ -1,4 +1,4 @@
-import { type AuditDraft, chainRecords, sealRun } from '../../audit/chain.ts'
+import { type AuditDraft, chainRecords, recordErasure, sealRun } from '../../audit/chain.ts'
 import type { Transaction } from '../../store/store.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 
@@ -16,6 +16,16 @@ export function createAuditTrail(keys: DeploymentKeys) {
     async seal(tx: Transaction, runId: string, at: string): Promise<void> {
       const sealed = { runId, head: await tx.auditHead(runId), at }
       const { rows, head } = sealRun(sealed, await tx.auditHead(''), key)
+      await tx.appendAudit(rows, head)
+    },
+    /** The run's final head stays in the deployment's chain, although its records are deleted. */
+    async recordErasure(
+      tx: Transaction,
+      runId: string,
+      { at, actor }: { at: string; actor: string },
+    ): Promise<void> {
+      const erased = { runId, head: await tx.auditHead(runId), at, actor }
+      const { rows, head } = recordErasure(erased, await tx.auditHead(''), key)
       await tx.appendAudit(rows, head)
     },
   }

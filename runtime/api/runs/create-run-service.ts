@@ -10,10 +10,12 @@ import type { RunDeps } from './deps.ts'
 import { type ActiveRuns, createActiveRuns } from './drive/active-runs.ts'
 import type { FinishParts } from './drive/finish.ts'
 import { Approvals } from './gates/approvals.ts'
+import { createOwnerCalls } from './owners/owner-calls.ts'
 import { Dispatcher } from './queue/dispatcher.ts'
 import { createRunViews } from './queue/queue-view.ts'
 import { watchQueue } from './queue/watch-queue.ts'
 import { createAuditReads } from './reads/audit-reads.ts'
+import { createModelList } from './reads/list-models.ts'
 import { renderMetrics } from './reads/metrics.ts'
 import { createRunReads } from './reads/run-reads.ts'
 import { Holder } from './replicas/holder.ts'
@@ -112,18 +114,26 @@ export function createRunService(given: RunServiceDeps): RunService {
 
     ...policyCalls(deps, policy, audit),
     ...createRestrictionCalls(deps, audit, () => queue.wake()),
-    ...createTrustedFolders(deps, policy),
-    ...createAuditReads(deps, audit),
+    ...recordCalls({ ...deps, views }, audit),
     metrics: () => renderMetrics({ store, active, reaper }),
   }
 }
+
+/** Reads of the audit, and what the store has of an owner. */
+const recordCalls = (deps: Parameters<typeof createOwnerCalls>[0], audit: AuditTrail) => ({
+  ...createAuditReads(deps, audit),
+  ...createOwnerCalls(deps, audit),
+})
 
 const policyCalls = (
   deps: RunDeps,
   policy: SandboxPolicy,
   audit: AuditTrail,
-): Pick<RunService, 'readPolicy' | 'replacePolicy' | 'mergePolicy' | 'allowEgress'> => ({
+): ReturnType<typeof createTrustedFolders> &
+  Pick<RunService, 'listModels' | 'readPolicy' | 'replacePolicy' | 'mergePolicy' | 'allowEgress'> => ({
+  ...createModelList(deps),
   ...createAllowedHosts(deps, policy, audit),
+  ...createTrustedFolders(deps, policy),
   readPolicy: () => policy.read(),
   replacePolicy: (caller, patch) => policy.replace(caller, patch),
   mergePolicy: (caller, patch) => policy.merge(caller, patch),

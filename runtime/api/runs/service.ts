@@ -18,7 +18,9 @@ import type { ApiRole } from '../../../contracts/api-keys.ts'
 import type { AuditPage, AuditVerification } from '../../../contracts/audit.ts'
 import type { RunEnvelope } from '../../../contracts/events.ts'
 import type { FileOperation } from '../../../contracts/files.ts'
+import type { ModelList } from '../../../contracts/models.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
+import type { ErasedData, OwnerDataLine } from '../../../contracts/owner-data.ts'
 import type { SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
 import type { Restriction, RestrictionList, SetRestriction } from '../../../contracts/restrictions.ts'
 import type { RunDiff } from '../../../contracts/results.ts'
@@ -154,6 +156,9 @@ export interface RunService {
    */
   allowEgress(caller: Caller, id: string, wanted: AllowEgress): Promise<AllowedEgress>
 
+  /** The agents that `startRun` would admit for the caller, and the reason why it would refuse others. */
+  listModels(caller: Caller): Promise<ModelList>
+
   readPolicy(caller: Caller): Promise<SandboxSettings>
   replacePolicy(caller: Caller, policy: SandboxSettingsPatch): Promise<SandboxSettings>
   mergePolicy(caller: Caller, patch: SandboxSettingsPatch): Promise<SandboxSettings>
@@ -176,6 +181,13 @@ export interface RunService {
   listTrustedFolders(caller: Caller, query: ListFolders): Promise<Page<TrustedFolder>>
 
   /** Every audit record, oldest first, for operators and auditors; `forbidden`. */
+  /** `forbidden` for the data of others, except for operators and auditors. */
+  exportData(caller: Caller, owner: string): Promise<AsyncIterable<OwnerDataLine>>
+  /**
+   * Erases an owner; yields its progress. `forbidden` except for operators, `conflict` while a run of the owner has not ended or a
+   * sandbox of one is still being deleted.
+   */
+  eraseData(caller: Caller, owner: string): Promise<AsyncIterable<ErasedData>>
   readAudit(caller: Caller, query: AuditQuery & OneChain): Promise<AuditPage>
   readRunAudit(caller: Caller, id: string, query: AuditQuery): Promise<AuditPage>
   /**

@@ -1,0 +1,96 @@
+import type { ErasedData } from '../../../../contracts/owner-data.ts'
+import { SandboxError } from '../../../kit/errors.ts'
+import type { RunRow } from '../../../store/store.ts'
+import type { AuditTrail } from '../audit-trail.ts'
+import type { RunDeps } from '../deps.ts'
+import { isFinal } from '../run-view.ts'
+import type { Caller } from '../service.ts'
+
+/** Events of one transaction: other writers wait as long. */
+const EVENTS_AT_ONCE = 2_000
+const RUNS_PER_PAGE = 100
+const MAX_NAMED = 3
+
+type Deps = Pick<RunDeps, 'store' | 'clock' | 'log'>
+
+/**
+ * Erases an owner: keys first, then run by run. An erasure that breaks off is continued by the next one. Of each run only its
+ * final head stays, in the deployment's chain.
+ */
+export async function eraseOwner(
+  deps: Deps,
+  audit: AuditTrail,
+  { caller, owner }: { readonly caller: Caller; readonly owner: string },
+): Promise<AsyncGenerator<ErasedData>> {
+  if (caller.role !== 'operator')
+    throw new SandboxError('forbidden', 'Only an operator erases the data of an owner.')
+  if (owner === caller.owner) {
+    const why =
+      'You cannot erase your own data: your key would be gone in the middle of it. Another operator can.'
+    throw new SandboxError('conflict', why)
+  }
+  await refuseOpenRuns(deps, owner)
+  return erase(deps, audit, { caller, owner })
+}
+
+async function refuseOpenRuns({ store }: Pick<Deps, 'store'>, owner: string): Promise<void> {
+  const open = (await everyRun(store, owner)).filter((run) => !isFinal(run))
+  if (open.length === 0) return
+  const names = open.slice(0, MAX_NAMED).map(({ id }) => id)
+  const more = open.length > MAX_NAMED ? ` and ${open.length - MAX_NAMED} more` : ''
+  throw new SandboxError(
+    'conflict',
+    `${owner} has runs or sandboxes that have not ended: ${names.join(', ')}${more}. Cancel them first, then erase again.`,
+  )
+}
+
+/** Runs and sandboxes of an owner. */
+async function everyRun(store: Deps['store'], owner: string): Promise<RunRow[]> {
+  const runs: RunRow[] = []
+  for (const kind of ['agent', 'command'] as const) {
+    for (let after: string | undefined; ; ) {
+      const page = await store.listRuns({ owner, kind, limit: RUNS_PER_PAGE, ...(after && { after }) })
+      runs.push(...page.items)
+      if (page.next === undefined) break
+      after = page.next
+    }
+  }
+  return runs
+}
+
+async function* erase(
+  deps: Deps,
+  audit: AuditTrail,
+  { caller, owner }: { readonly caller: Caller; readonly owner: string },
+): AsyncGenerator<ErasedData> {
+  const { store, log } = deps
+  // The keys first: nobody starts a run with them meanwhile.
+  const done = { isComplete: false, runs: 0, events: 0, records: 0, keys: await store.eraseOwner(owner) }
+  for (const { id } of await everyRun(store, owner)) {
+    for (let deleted = EVENTS_AT_ONCE; deleted === EVENTS_AT_ONCE; ) {
+      deleted = await store.deleteEvents(id, EVENTS_AT_ONCE)
+      done.events += deleted
+      yield { ...done }
+    }
+    done.records += await eraseRun(deps, audit, { id, actor: `person:${caller.owner}` })
+    done.runs += 1
+    yield { ...done }
+  }
+  // Contents that the erased runs used are unused now.
+  await store.eraseOwner(owner)
+  log.info('the data of an owner was erased', { by: caller.owner, runs: done.runs, keys: done.keys })
+  yield { ...done, isComplete: true }
+}
+
+const eraseRun = (
+  { store, clock }: Deps,
+  audit: AuditTrail,
+  { id, actor }: { readonly id: string; readonly actor: string },
+): Promise<number> =>
+  store.transaction(async (tx) => {
+    const run = await tx.readRun(id)
+    if (!run) return 0
+    if (!isFinal(run)) throw new SandboxError('conflict', `${id} has not ended.`)
+    await audit.recordErasure(tx, id, { at: clock().toISOString(), actor })
+    return tx.eraseRun(id)
+  })
