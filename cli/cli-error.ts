@@ -23,7 +23,7 @@ export const usageError = (message: string, hint?: string): CliError =>
   new CliError(message, { status: EXIT.usage, ...(hint === undefined ? {} : { hint }) })
 
 const KEY_HINT =
-  'Give another key: "agentweaver login --url URL" keeps one, AGENTWEAVER_URL and AGENTWEAVER_API_KEY name one together.'
+  'Log in again with "agentweaver login --url URL", or set AGENTWEAVER_URL and AGENTWEAVER_API_KEY together.'
 
 const LIST_HINT = 'List them with "agentweaver runs" and "agentweaver sandbox ls".'
 

@@ -66,6 +66,8 @@ export const Me = z.object({
   role: ApiRole,
   /** The API key of the request. Absent with an access token. */
   keyId: KeyId.optional(),
+  /** The issuer of the access token. Absent with an API key. */
+  issuer: z.string().optional(),
   /** When the key or the access token expires. Absent for a key that does not expire. */
   expiresAt: When.optional(),
 })

@@ -47,6 +47,7 @@ export const SandboxWarningCategory = z.enum([
   'egress-union',
   'egress-by-name',
   'egress-upstream-proxy',
+  'credential-in-sandbox',
 ])
 
 /** Git directories that the run left in the user's folder. They are renamed, so the user's git does not load them. */

@@ -12,6 +12,12 @@ export const EgressHost = z
     'must be a full host name in lower case, such as registry.npmjs.org',
   )
 
+/** Rules for the people who approve requests of agents. */
+const ApprovalRules = z.strictObject({
+  /** `true`: nobody who contributed to a run approves its requests, and no API key does. */
+  not_by_owner: z.boolean(),
+})
+
 /**
  * Sandbox settings of a run, in the spelling of a repository's `.agentweaver/settings.yml` (snake_case) and of the
  * `/api/sandbox-policy` routes. Only the operator can set `direct`.
@@ -36,6 +42,7 @@ export const SandboxSettings = z.strictObject({
   require_outcome: z.boolean().optional(),
   /** Limits of every run. Without a value, there is no limit. */
   budgets: Budgets.optional(),
+  approvals: ApprovalRules.optional(),
   direct: z.boolean().default(false),
 })
 export type SandboxSettings = z.infer<typeof SandboxSettings>
@@ -52,6 +59,7 @@ export const SandboxSettingsPatch = z.strictObject({
   egress_hosts: SandboxSettings.shape.egress_hosts,
   require_outcome: SandboxSettings.shape.require_outcome,
   budgets: SandboxSettings.shape.budgets,
+  approvals: SandboxSettings.shape.approvals,
 })
 export type SandboxSettingsPatch = z.infer<typeof SandboxSettingsPatch>
 
@@ -60,6 +68,7 @@ export const HostSettings = SandboxSettings.omit({
   require_outcome: true,
   budgets: true,
   egress_hosts: true,
+  approvals: true,
 })
 export type HostSettings = z.infer<typeof HostSettings>
 

@@ -41,6 +41,7 @@ export const API_ROUTES = {
   keys: '/api/keys',
   me: '/api/me',
   userCredentials: '/api/me/credentials',
+  signIn: '/api/sign-in',
 } as const
 
 /** The API's routes for replicas of the egress proxy, on a separate port. */

@@ -180,6 +180,7 @@ export function expectedNames(
             (host) => [host, [443]] as const,
           )
         : []),
+      ...namesOfIssuer(environment),
     ])
   if (endpoint === 'database setup')
     return new Map<string, readonly number[]>(
@@ -191,6 +192,13 @@ export function expectedNames(
         : [],
     )
   return new Map(destinationsOf(environment, egress, endpoint).map(({ host, ports }) => [host, ports]))
+}
+
+/** The issuer of access tokens. Written apart from the policy generator. */
+function namesOfIssuer({ signIn }: Environment): (readonly [string, readonly number[]])[] {
+  if (signIn === undefined) return []
+  const [, , host = ''] = signIn.issuer.split('/')
+  return [host, ...(signIn.keysHost ? [signIn.keysHost] : [])].map((name) => [name, [443]] as const)
 }
 
 /** Names of the Gateway controller, with the search domains that a resolver appends. */

@@ -51,6 +51,8 @@ const CONTRACTS: Readonly<Record<string, Contract>> = {
     schema: ApiEnv,
     prefix: API_ENV_PREFIX,
     also: ['DATABASE_URL', 'OPENAI_BASE_URL', 'OPENAI_API_KEY', 'COPILOT_GITHUB_TOKEN', ...AZURE_KEYS],
+    // Node itself reads it.
+    passes: ['NODE_EXTRA_CA_CERTS'],
     missing: (env) =>
       missingInPod({ ...env, [POD_VARIABLE]: 'set' }).map(({ key, message }) => `${key} ${message}`),
     open: 'charts-src/constructs/api-env.ts',

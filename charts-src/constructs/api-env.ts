@@ -5,6 +5,7 @@ import { API_PORT, EGRESS_CONTROL_PORT, METRICS_PORT } from '../../contracts/por
 import type { Environment } from '../environment/schema.ts'
 import { apiHosts } from '../workloads.ts'
 import { CEILING_FILE, CREDENTIALS_FILE, EGRESS_FILE, ROOTS_FILE } from './policy-files.ts'
+import { signInEnv } from './sign-in-env.ts'
 import { EXCHANGE_TOKEN } from './token-volumes.ts'
 
 /**
@@ -16,13 +17,14 @@ export const API_STATE_FOLDER = '/var/lib/agentweaver'
 /** Mount path of the service's keys when no vault stores them. */
 export const API_KEYS_FOLDER = '/etc/agentweaver/keys'
 
-type Input = Pick<Environment, 'egress' | 'infra' | 'isolation' | 'models' | 'sizes' | 'slice'>
+type Input = Pick<Environment, 'egress' | 'infra' | 'isolation' | 'models' | 'signIn' | 'sizes' | 'slice'>
 
 /**
  * Environment variables of the API. None is secret: the API reads its keys from the vault and logs in to the
  * database with its identity.
  */
-export function apiEnv({ egress, infra, isolation, models, sizes, slice }: Input): Record<string, string> {
+export function apiEnv(input: Input): Record<string, string> {
+  const { egress, infra, isolation, models, signIn, sizes, slice } = input
   const { runs } = sizes
   const hosts = apiHosts(slice, infra.dns)
   const own: Partial<Record<keyof ApiEnv, string>> = {
@@ -36,6 +38,7 @@ export function apiEnv({ egress, infra, isolation, models, sizes, slice }: Input
     }),
     ...(egress.credentials && { AGENTWEAVER_CREDENTIALS_FILE: CREDENTIALS_FILE }),
     ...modelEnv(models, { egress, infra }),
+    ...signInEnv(signIn),
     ...(egress.roots && { AGENTWEAVER_EGRESS_ROOTS_FILE: ROOTS_FILE }),
     AGENTWEAVER_CHECKPOINT_EVERY_SECONDS: String(runs.checkpointSeconds),
     AGENTWEAVER_HOST: '::',
@@ -56,7 +59,9 @@ export function apiEnv({ egress, infra, isolation, models, sizes, slice }: Input
     DATABASE_URL: databaseUrl(infra, names(slice).serviceAccounts.api),
   }
   const keys = infra.azure ? azureEnv(infra.azure) : { AGENTWEAVER_KEYS_DIR: API_KEYS_FOLDER }
-  return { ...own, ...keys } as Record<string, string>
+  // The issuer may have a certificate of the company's own authority. Node itself reads this variable.
+  const trust = signIn && egress.roots ? { NODE_EXTRA_CA_CERTS: ROOTS_FILE } : {}
+  return { ...own, ...keys, ...trust } as Record<string, string>
 }
 
 /** Path of the API of an Azure AI resource that takes requests like those of OpenAI. */

@@ -19,10 +19,6 @@ export function modelMistakes(
       `models.openaiCompatible.credential: egress.credentials has no entry ${key}`,
     ],
     [
-      copilot !== undefined && azure === undefined,
-      'models.copilot: is there, but infra.azure is missing, and with it the vault of user tokens',
-    ],
-    [
       foundry !== undefined && azure?.modelHost === undefined,
       'models.foundry: is there, but infra.azure.modelHost is missing: name the resource in the stack file (model), and run "pulumi up" and "npm run environment" again',
     ],

@@ -17,7 +17,7 @@ export const Models = z.strictObject({
       names: Names,
     })
     .optional(),
-  /** GitHub's models, with the token of the owner of the run in the vault of user tokens. */
+  /** GitHub's models, with the token of the owner of the run. */
   copilot: z.strictObject({ names: Names }).optional(),
   /** Models of the Azure AI resource in `infra.azure.modelHost`, with the identity of the pod. */
   foundry: z.strictObject({ names: Names }).optional(),

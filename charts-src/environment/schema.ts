@@ -5,6 +5,7 @@ import { InfraOutputs } from '../../contracts/outputs.ts'
 import { SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { patternProblems } from '../../policies/agent/settings.ts'
 import { Models } from './models.ts'
+import { SignIn } from './sign-in.ts'
 
 /** An image pinned by digest. A tag is rejected, because the digest would override it silently. */
 const ImageRef = z
@@ -174,6 +175,8 @@ export const ENVIRONMENT_SECTIONS = {
   }),
   /** The agents with a model that callers can request. Without this section, only scripted agents. */
   models: Models.prefault({}),
+  /** Without it, API keys are the only credentials. */
+  signIn: SignIn.optional(),
   /** Limits of every run that no caller and no repository can widen, as in the operator's file. */
   ceiling: Ceiling,
   gitops: z.strictObject({

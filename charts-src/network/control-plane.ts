@@ -3,6 +3,7 @@ import { CLASS_LABEL } from '../../contracts/labels.ts'
 import { names, SandboxKind } from '../../contracts/names.ts'
 import { AGENT_HOST_PORT, API_PORT, EGRESS_CONTROL_PORT, METRICS_PORT } from '../../contracts/ports.ts'
 import type { Environment } from '../environment/schema.ts'
+import { issuerHosts } from '../environment/sign-in.ts'
 import type { NetworkPolicyPeer } from '../imports/k8s.js'
 import { workloads } from '../workloads.ts'
 import { METADATA_RANGES } from './forbidden.ts'
@@ -63,7 +64,8 @@ function addApiToSandboxes(scope: Construct, environment: Environment): void {
  */
 function addApiEgress(scope: Construct, environment: Environment): void {
   const { apiServer, database, azure } = environment.infra
-  const hosts = azure ? [azure.loginHost, azure.vaults.controlPlane.host, azure.vaults.userTokens.host] : []
+  const ofAzure = azure ? [azure.loginHost, azure.vaults.controlPlane.host, azure.vaults.userTokens.host] : []
+  const hosts = [...ofAzure, ...issuerHosts(environment.signIn)]
   addCiliumPolicy(scope, placed(environment, 'api-egress'), {
     endpointSelector: { matchLabels: workloads(environment.slice).api.labels },
     egress: [

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import type { z } from 'zod'
 import { API_KEY_FILE, ApiEnv } from '../../contracts/api-env.ts'
+import type { TokenSource } from '../../runtime/client/transport.ts'
 import type { EnvSource } from '../../runtime/kit/parse-env.ts'
 import { defaultStateDir } from '../../runtime/state-folder/places.ts'
 import { EXIT } from '../exit-status.ts'
@@ -59,7 +60,10 @@ async function clientFacts(config: ClientConfig): Promise<Fact[]> {
   ]
 }
 
-const keyWords = (key: string | undefined): string => (key ? `${key.slice(0, 4)}…` : 'none')
+const keyWords = (key: string | TokenSource | undefined): string => {
+  if (typeof key === 'object') return '(signed in)'
+  return key ? `${key.slice(0, 4)}…` : 'none'
+}
 
 function ownWords(own: OwnService): string {
   if (own.kind === 'distrusted') return own.why.message

@@ -13,7 +13,8 @@ import {
 export function whoamiCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'whoami',
-    about: 'Show the owner and the role of your key or token, and when it expires.',
+    about:
+      'Show the owner and the role of your key or sign-in, and when the key or the access token expires. The command line renews the access token of a sign-in by itself.',
     example: 'agentweaver whoami\nagentweaver whoami --url https://agentweaver.example.com',
   })
   command.action(async () => {
@@ -23,11 +24,13 @@ export function whoamiCommand(context: CliContext): Command {
     const me = await connection.client.readMe()
     if (options.json) terminal.json(me)
     else {
-      const { owner, role, keyId, expiresAt } = me
+      const { owner, role, keyId, issuer, expiresAt } = me
+      const how: readonly [string, string] =
+        keyId === undefined ? ['signed in', `at ${visible(issuer ?? 'an issuer')}`] : ['key', keyId]
       const entries = [
         ['owner', visible(owner)],
         ['role', role],
-        ['key', keyId ?? '(access token)'],
+        how,
         ['expires', expiresAt ?? 'never'],
       ] as const
       terminal.print(facts(entries, terminal.paint))

@@ -1,6 +1,7 @@
 import type { RunEvent } from '../../contracts/events.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import type { InterruptSignal } from '../terminal/interrupts.ts'
+import { visible } from '../terminal/visible.ts'
 import { createExits } from './exits.ts'
 import type { FollowOptions } from './follow-options.ts'
 import {
@@ -48,13 +49,24 @@ export function createSession(options: FollowOptions) {
   }
   const questions = createQuestionQueue(terminal, { onInterrupt: () => interrupt('SIGINT'), onFault: fail })
 
-  const answerGate = async (gate: Gate, answer: GateAnswer) => {
+  const onRefusal = (gate: Gate, error: SandboxError): 'settled' | 'again' => {
+    if (error.code === 'forbidden') {
+      // The run waits on, because another person may decide, and this one may deny.
+      terminal.note([visible(error.message), ...gateCommands(gate, runId, suffix)])
+      return 'again'
+    }
+    if (!DECIDED_ELSEWHERE.has(error.code)) throw error
+    terminal.note(notePaint.dim(`The request was decided elsewhere (${error.code}).`))
+    return 'settled'
+  }
+  const answerGate = async (gate: Gate, answer: GateAnswer): Promise<'settled' | 'again'> => {
     try {
       await sendAnswer(client, runId, { gate, answer })
     } catch (error) {
-      if (!(error instanceof SandboxError) || !DECIDED_ELSEWHERE.has(error.code)) throw error
-      terminal.note(notePaint.dim(`The request was decided elsewhere (${error.code}).`))
+      if (!(error instanceof SandboxError)) throw error
+      return onRefusal(gate, error)
     }
+    return 'settled'
   }
   const handleGate = (gate: Gate) => {
     const decision = options.decide(gate)
@@ -89,7 +101,7 @@ export function createSession(options: FollowOptions) {
 function gateQuestion(
   gate: Gate,
   { terminal, runId, suffix }: FollowOptions,
-  answerGate: (gate: Gate, answer: GateAnswer) => Promise<void>,
+  answerGate: (gate: Gate, answer: GateAnswer) => Promise<'settled' | 'again'>,
 ): Question {
   return {
     key: gate.data.requestId,
@@ -107,8 +119,7 @@ function gateQuestion(
       }
       const answer = parseGateAnswer(gate, typed)
       if (!answer) return 'again'
-      await answerGate(gate, answer)
-      return 'settled'
+      return answerGate(gate, answer)
     },
   }
 }

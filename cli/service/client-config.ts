@@ -1,8 +1,10 @@
 import { homedir } from 'node:os'
+import type { TokenSource } from '../../runtime/client/transport.ts'
 import type { EnvSource } from '../../runtime/kit/parse-env.ts'
 import { type EarlierFolders, findEarlierFolders } from '../../runtime/state-folder/earlier-folder.ts'
 import { configDirOf, stateDirOf } from '../../runtime/state-folder/places.ts'
 import { type SocketPlace, socketPlaceOf } from '../../runtime/state-folder/socket-place.ts'
+import { createTokenSource } from '../sign-in/token-source.ts'
 import { loginFile, readLogin } from './logins.ts'
 import { originOf, type Sourced } from './service-url.ts'
 
@@ -10,10 +12,10 @@ export interface ConnectionFlags {
   readonly url?: string
 }
 
-/** A service at a URL, and the key that the user gave for that URL. */
+/** A service at a URL, and the key that the user gave for that URL, or the tokens of a sign-in there. */
 export interface NamedService {
   readonly url: Sourced<string>
-  readonly apiKey: Sourced<string | undefined>
+  readonly apiKey: Sourced<string | TokenSource | undefined>
 }
 
 export interface ClientConfig {
@@ -38,14 +40,15 @@ function chooseUrl(flags: ConnectionFlags, env: EnvSource): Sourced<string> | un
 type Sources = { readonly env: EnvSource; readonly configDir: string }
 
 /** A key is used only for its URL: AGENTWEAVER_URL for the key in the environment, or the URL of a login. */
-function keyFor(origin: string, { env, configDir }: Sources): Sourced<string | undefined> {
+function keyFor(origin: string, { env, configDir }: Sources): NamedService['apiKey'] {
   const [url, key] = [env['AGENTWEAVER_URL'], env['AGENTWEAVER_API_KEY']]
   if (url && key && originOf({ value: url, from: 'AGENTWEAVER_URL' }) === origin)
     return { value: key, from: 'AGENTWEAVER_API_KEY' }
   const login = readLogin(configDir, origin)
-  return login === undefined
-    ? { value: undefined, from: 'not found' }
-    : { value: login, from: loginFile(configDir, origin) }
+  if (login === undefined) return { value: undefined, from: 'not found' }
+  const from = loginFile(configDir, origin)
+  if (login.kind === 'key') return { value: login.apiKey, from }
+  return { value: createTokenSource({ configDir, origin, env }, login.tokens), from }
 }
 
 function nameService(chosen: Sourced<string>, sources: Sources): NamedService {

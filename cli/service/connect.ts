@@ -77,9 +77,9 @@ function connectByUrl(
   const stray = hasStrayKey
     ? ['AGENTWEAVER_API_KEY is not sent there, because AGENTWEAVER_URL does not name it.']
     : []
-  throw new CliError([`There is no API key for the service at ${url.value}.`, ...stray].join('\n'), {
+  throw new CliError([`There is no login for the service at ${url.value}.`, ...stray].join('\n'), {
     status: EXIT.unauthenticated,
-    hint: `Give it with "agentweaver login --url ${url.value}", or set AGENTWEAVER_URL and AGENTWEAVER_API_KEY together.`,
+    hint: `Log in with "agentweaver login --url ${url.value}", or set AGENTWEAVER_URL and AGENTWEAVER_API_KEY together.`,
   })
 }
 

@@ -17,18 +17,18 @@ export function originOf({ value, from }: Sourced<string>): string {
   return url.origin
 }
 
-/** Throws if a key would be sent unencrypted to another machine. */
+/** Throws if a key or a token would be sent unencrypted to another machine. */
 export function requireConfidential(origin: string, env: EnvSource): void {
   const url = new URL(origin)
   if (isLoopbackUrl(url)) return
   if (url.protocol !== 'https:')
     throw usageError(
-      `An API key is sent to another machine only over TLS, and ${origin} is not https.`,
-      `Give the https URL of the service.`,
+      `An API key or a token is sent to another machine only over TLS, and ${origin} is not https.`,
+      'Give its https URL.',
     )
   if (env['NODE_TLS_REJECT_UNAUTHORIZED'] === '0')
     throw usageError(
-      `With NODE_TLS_REJECT_UNAUTHORIZED=0, any server could pose as ${origin}, so no API key is sent there.`,
+      `With NODE_TLS_REJECT_UNAUTHORIZED=0, any server could pose as ${origin}, so no API key and no token is sent there.`,
       'Unset it. For a private certificate authority, set NODE_EXTRA_CA_CERTS.',
     )
 }

@@ -28,6 +28,7 @@ export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPat
       ...egressHosts(settings.egress_hosts, patch.egress_hosts),
       ...requireOutcome(settings.require_outcome, patch.require_outcome),
       ...smallerBudgets(settings.budgets, patch.budgets),
+      ...approvalRules(settings.approvals, patch.approvals),
       direct: settings.direct,
     }),
     ceiling,
@@ -38,6 +39,12 @@ export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPat
 function requireOutcome(...values: (boolean | undefined)[]): Pick<SandboxSettings, 'require_outcome'> {
   const given = values.filter((value) => value !== undefined)
   return given.length === 0 ? {} : { require_outcome: given.includes(true) }
+}
+
+/** Each rule is in force if one of the settings has it. */
+function approvalRules(...given: SandboxSettings['approvals'][]): Pick<SandboxSettings, 'approvals'> {
+  const rules = given.filter((value) => value !== undefined)
+  return rules.length === 0 ? {} : { approvals: { not_by_owner: rules.some((rule) => rule.not_by_owner) } }
 }
 
 /** The hosts of both lists. Without a list, there is no limit. */
@@ -100,6 +107,12 @@ const CHECKS: readonly Check[] = [
       p.require_outcome === false && c.require_outcome === true,
       'require_outcome',
       'the settings require that each run reports its outcome',
+    ),
+  (c, p) =>
+    unless(
+      p.approvals?.not_by_owner === false && c.approvals?.not_by_owner === true,
+      'approvals',
+      'the settings require that another person approves',
     ),
   (c, p) =>
     BUDGET_KINDS.flatMap((kind) => {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify'
 import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod'
 import { API_ROUTES } from '../../contracts/routes.ts'
+import type { SignInMethods } from '../../contracts/sign-in.ts'
 import type { Log } from '../kit/log.ts'
 import type { Store } from '../store/store.ts'
 import type { UserCredentialService } from './credentials/user-credential-service.ts'
@@ -37,6 +38,7 @@ import { resultRoutes } from './routes/results.ts'
 import { runRoutes } from './routes/runs.ts'
 import { sandboxPolicyRoutes } from './routes/sandbox-policy.ts'
 import { sandboxRoutes } from './routes/sandboxes.ts'
+import { signInRoutes } from './routes/sign-in.ts'
 import { suspensionRoutes } from './routes/suspension.ts'
 import { trustedFolderRoutes } from './routes/trusted-folders.ts'
 import { userCredentialRoutes } from './routes/user-credentials.ts'
@@ -53,6 +55,8 @@ export interface AppOptions {
   readonly userCredentials: UserCredentialService
   /** Absent if API keys are the only credentials. */
   readonly signIn?: SignIn | undefined
+  /** How the command line signs a person in. @default with an API key only */
+  readonly signInMethods?: SignInMethods
   readonly log: Log
   readonly now: () => Date
   readonly rateLimitPerMinute: number
@@ -120,8 +124,10 @@ export function buildApp(options: AppOptions): FastifyInstance {
   return app
 }
 
-const openRoutes: FastifyPluginAsync<AppOptions> = async (open, { service, hasOwnMetricsPort = false }) => {
+const openRoutes: FastifyPluginAsync<AppOptions> = async (open, options) => {
+  const { service, hasOwnMetricsPort = false, signInMethods = {} } = options
   await open.register(healthRoutes, { service, hasOwnMetricsPort })
+  await open.register(signInRoutes, { methods: signInMethods })
   serveOpenapi(open)
 }
 

@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { API_ENV_PREFIX, ApiEnv, AZURE_KEYS, CLIENT_ENV_KEYS } from '../../contracts/api-env.ts'
 import { missingInPod } from '../../contracts/api-pod-env.ts'
 import { UPSTREAM_PROXY_KEY } from '../../contracts/egress-proxy-env.ts'
+import type { SignInMethods } from '../../contracts/sign-in.ts'
 import type { WorkloadIdentity } from '../azure/workload-identity.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { type EnvSource, parseEnv } from '../kit/parse-env.ts'
@@ -82,6 +83,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     hasUserVault: env.AGENTWEAVER_USER_VAULT ?? false,
     models: readModels(env),
     signIn: readSignIn(env),
+    signInMethods: readSignInMethods(env),
   })
 }
 
@@ -96,6 +98,20 @@ const readSignIn = (env: ApiEnv): SignInSettings | undefined =>
         roles: env.AGENTWEAVER_OIDC_ROLES,
       }
     : undefined
+
+/** What the command line needs to sign a person in. */
+const readSignInMethods = (env: ApiEnv): SignInMethods =>
+  env.AGENTWEAVER_OIDC_ISSUER && env.AGENTWEAVER_OIDC_CLIENT_ID
+    ? {
+        oidc: {
+          issuer: env.AGENTWEAVER_OIDC_ISSUER,
+          clientId: env.AGENTWEAVER_OIDC_CLIENT_ID,
+          scopes: env.AGENTWEAVER_OIDC_SCOPES ?? ['openid', 'offline_access'],
+          deviceCode: env.AGENTWEAVER_OIDC_DEVICE_CODE ?? true,
+          ...(env.AGENTWEAVER_OIDC_RESOURCE && { resource: env.AGENTWEAVER_OIDC_RESOURCE }),
+        },
+      }
+    : {}
 
 const readModels = (env: ApiEnv) => ({
   ...(env.OPENAI_BASE_URL && { openaiBaseUrl: env.OPENAI_BASE_URL }),

@@ -55,8 +55,9 @@ async function takeStateFolder(config: ApiConfig): Promise<() => void> {
   return unlock
 }
 
-const credentialParts = ({ signIn }: ApiConfig, store: Store, audit: AuditTrail) => ({
+const credentialParts = ({ signIn, signInMethods }: ApiConfig, store: Store, audit: AuditTrail) => ({
   keys: createKeyService({ store, audit, now }),
+  signInMethods,
   signIn: signIn && createSignIn(signIn, { now }),
 })
 

@@ -41,10 +41,11 @@ import { readLongAnswer } from './long-answer.ts'
 import { parseAnswer } from './parse-answer.ts'
 import { credentialCalls, keyCalls } from './people-calls.ts'
 import { auditCalls, dataCalls, emptyBody } from './record-calls.ts'
-import { createTransport, type ServiceAddress, type WireRequest } from './transport.ts'
+import { createTransport, type ServiceAddress, type TokenSource, type WireRequest } from './transport.ts'
 
 export type ClientOptions = ServiceAddress & {
-  readonly apiKey: string
+  /** An API key, or access tokens. */
+  readonly apiKey: string | TokenSource
   /** @default a `fetch` without proxy for loopback addresses, otherwise `globalThis.fetch` */
   readonly fetch?: typeof fetch
   /** Retries after a failure that may be temporary. @default 3 */

@@ -29,22 +29,41 @@ export type ServiceAddress =
   | { readonly url: string; readonly socketPath?: undefined }
   | { readonly socketPath: string; readonly url?: undefined }
 
+/** Supplies access tokens, which expire and are renewed. */
+export interface TokenSource {
+  /** The token for the next request. */
+  current(): Promise<string>
+  /** The service refused this token with 401. Returns another one, or undefined if there is none. */
+  renew(refused: string): Promise<string | undefined>
+}
+
 export type TransportOptions = ServiceAddress & {
-  readonly apiKey: string
+  /** Absent for the open routes. */
+  readonly apiKey?: string | TokenSource
   readonly fetch?: typeof fetch
   /** Retries after a failure that may be temporary. */
   readonly retries: number
 }
 
-type Wire = { readonly baseUrl: string; readonly fetch: typeof fetch; readonly apiKey: string }
+type Wire = {
+  readonly baseUrl: string
+  readonly fetch: typeof fetch
+  readonly tokens: TokenSource | undefined
+}
+
+const fixed = (apiKey: string): TokenSource => ({
+  current: async () => apiKey,
+  renew: async () => undefined,
+})
 
 /** HTTP needs a host even over a Unix socket. */
 const SOCKET_URL = 'http://localhost'
 
 function wireOf({ url, socketPath, apiKey, fetch }: TransportOptions): Wire {
-  if (url === undefined) return { baseUrl: SOCKET_URL, apiKey, fetch: fetch ?? directFetch({ socketPath }) }
+  const tokens = typeof apiKey === 'string' ? fixed(apiKey) : apiKey
+  if (url === undefined) return { baseUrl: SOCKET_URL, tokens, fetch: fetch ?? directFetch({ socketPath }) }
   const byUrl = isLoopbackUrl(new URL(url)) ? directFetch() : globalThis.fetch
-  return { baseUrl: url, apiKey, fetch: fetch ?? byUrl }
+  return { baseUrl: url, tokens, fetch: fetch ?? byUrl }
 }
 
 export interface Transport {
@@ -97,11 +116,12 @@ function attemptOf<T>(
   take: (response: Response) => Promise<T>,
 ): () => Promise<T> {
   const url = urlOf(wire.baseUrl, request)
-  const init = initOf(wire, request)
-  return async () => {
+  const init = initOf(request)
+  const send = async (token: string | undefined): Promise<T> => {
     const limit = startLimit(request, url)
     try {
-      const response = await wire.fetch(url, { ...init, signal: limit.signal })
+      const headers = { ...init.headers, ...(token !== undefined && { authorization: `Bearer ${token}` }) }
+      const response = await wire.fetch(url, { ...init, headers, signal: limit.signal })
       refuseRedirect(response, url)
       if (!isAnswer(response, request)) throw await refusalOf(response)
       return await take(response)
@@ -111,6 +131,25 @@ function attemptOf<T>(
     } finally {
       limit.clear()
     }
+  }
+  return () => withToken(wire.tokens, send, isReadOnce(request))
+}
+
+/** Sends with the current token. After a 401, sends once more with a renewed one, unless the body can be read only once. */
+async function withToken<T>(
+  tokens: TokenSource | undefined,
+  send: (token: string | undefined) => Promise<T>,
+  isSentOnce: boolean,
+): Promise<T> {
+  const token = await tokens?.current()
+  try {
+    return await send(token)
+  } catch (error) {
+    const isRefused = error instanceof ProblemError && error.status === 401
+    if (token === undefined || !isRefused || isSentOnce) throw error
+    const other = await tokens?.renew(token)
+    if (other === undefined) throw error
+    return send(other)
   }
 }
 
@@ -178,11 +217,11 @@ function urlOf(base: string, { path, query = {} }: WireRequest): URL {
   return url
 }
 
-function initOf({ apiKey }: Wire, request: WireRequest): RequestInit {
+/** The request without its credential. */
+function initOf(request: WireRequest): RequestInit & { readonly headers: Record<string, string> } {
   const { method, json, content, idempotencyKey = randomUUID() } = request
   const headers: Record<string, string> = {
     accept: `application/json, ${PROBLEM_MEDIA_TYPE}`,
-    authorization: `Bearer ${apiKey}`,
     ...(method !== 'GET' && { [IDEMPOTENCY_HEADER]: idempotencyKey }),
     ...(json !== undefined && { 'content-type': 'application/json' }),
     ...(content && { 'content-type': content.type }),

@@ -17,7 +17,32 @@ export const LOCK_FILE = 'lock'
  * function that releases it.
  */
 export function lockStateFolder(stateDir: string): () => void {
-  const path = join(stateDir, LOCK_FILE)
+  try {
+    return lockFile(join(stateDir, LOCK_FILE))
+  } catch (error) {
+    throw isBusy(error) ? new StateFolderBusy(stateDir, runningService(stateDir), error) : error
+  }
+}
+
+const isBusy = (error: unknown): boolean =>
+  error instanceof Error && 'errcode' in error && error.errcode === BUSY
+
+/** Locks a file, waiting until it is free. Undefined if it stays locked. */
+export async function lockFileWhenFree(path: string, withinMs: number): Promise<(() => void) | undefined> {
+  const giveUpAt = performance.now() + withinMs
+  for (;;) {
+    try {
+      return lockFile(path)
+    } catch (error) {
+      if (!isBusy(error)) throw error
+    }
+    if (performance.now() > giveUpAt) return undefined
+    await delay(LOOK_AGAIN_MS)
+  }
+}
+
+/** Returns the function that releases the lock. Throws SQLITE_BUSY if another process holds it. */
+function lockFile(path: string): () => void {
   // SQLite would create the file readable by all users; its journal inherits the file's permissions.
   closeSync(openSync(path, 'a', 0o600))
   const file = new DatabaseSync(path, { timeout: 0 })
@@ -25,7 +50,7 @@ export function lockStateFolder(stateDir: string): () => void {
     file.exec('PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE')
   } catch (error) {
     file.close()
-    throw refusal(stateDir, error)
+    throw error
   }
   return () => file.close()
 }
@@ -39,11 +64,6 @@ class StateFolderBusy extends SandboxError {
     super('unavailable', busyWords(stateDir, service), { cause })
     this.isServing = service !== undefined
   }
-}
-
-function refusal(stateDir: string, cause: unknown): unknown {
-  const isBusy = cause instanceof Error && 'errcode' in cause && cause.errcode === BUSY
-  return isBusy ? new StateFolderBusy(stateDir, runningService(stateDir), cause) : cause
 }
 
 const LOOK_AGAIN_MS = 100

@@ -23,3 +23,9 @@ export const EGRESS_MIGRATION = {
   name: 'networks of sandboxes and replicas of the egress proxy',
   up: createEgress,
 }
+
+async function addAllowedHosts(db: Kysely<Tables>): Promise<void> {
+  await db.schema.alterTable('runs').addColumn('allowed_hosts_json', 'text').execute()
+}
+
+export const ALLOWED_HOSTS_MIGRATION = { name: 'hosts that people allowed to a run', up: addAllowedHosts }

@@ -1,8 +1,10 @@
 import { type Kysely, sql } from 'kysely'
 import { API_KEY_MIGRATION } from './api-key-migration.ts'
 import { backfillCalls } from './backfill-calls.ts'
+import { CONTRIBUTION_MIGRATION } from './contribution-migration.ts'
 import { createBlobs, createCheckpoints } from './create-blobs.ts'
-import { EGRESS_MIGRATION } from './egress-migration.ts'
+import { createEvents, createRuns } from './create-runs.ts'
+import { ALLOWED_HOSTS_MIGRATION, EGRESS_MIGRATION } from './egress-migration.ts'
 import type { Engine } from './engine.ts'
 import { QUEUE_MIGRATION } from './queue-migration.ts'
 import { RESTRICTION_MIGRATION } from './restriction-migration.ts'
@@ -13,60 +15,6 @@ export interface Migration {
   readonly version: number
   readonly name: string
   up(db: Kysely<Tables>, ddl: Engine['ddl']): Promise<void>
-}
-
-async function createRuns(db: Kysely<Tables>): Promise<void> {
-  await db.schema
-    .createTable('runs')
-    .addColumn('id', 'text', (c) => c.primaryKey())
-    .addColumn('kind', 'text', (c) => c.notNull())
-    .addColumn('owner', 'text', (c) => c.notNull())
-    .addColumn('state', 'text', (c) => c.notNull())
-    .addColumn('task', 'text', (c) => c.notNull())
-    .addColumn('workspace_json', 'text', (c) => c.notNull())
-    .addColumn('agent_json', 'text', (c) => c.notNull())
-    .addColumn('agent_spec_json', 'text', (c) => c.notNull())
-    .addColumn('labels_json', 'text', (c) => c.notNull())
-    .addColumn('settings_json', 'text', (c) => c.notNull())
-    .addColumn('interactive', 'integer', (c) => c.notNull())
-    .addColumn('generation', 'integer', (c) => c.notNull())
-    .addColumn('sandbox_json', 'text')
-    .addColumn('failure_json', 'text')
-    .addColumn('outcome_json', 'text')
-    .addColumn('policy_version', 'text', (c) => c.notNull())
-    .addColumn('key_id', 'text', (c) => c.notNull())
-    .addColumn('last_sequence', 'integer', (c) => c.notNull())
-    .addColumn('host_sequence', 'integer', (c) => c.notNull())
-    .addColumn('audit_count', 'integer', (c) => c.notNull())
-    .addColumn('audit_mac', 'text', (c) => c.notNull())
-    .addColumn('created_at', 'text', (c) => c.notNull())
-    .addColumn('started_at', 'text')
-    .addColumn('first_event_at', 'text')
-    .addColumn('ended_at', 'text')
-    .addColumn('checkpoint_at', 'text')
-    .execute()
-  await db.schema.createIndex('runs_by_time').on('runs').columns(['created_at', 'id']).execute()
-  await db.schema
-    .createIndex('runs_by_owner')
-    .on('runs')
-    .columns(['owner', 'kind', 'created_at', 'id'])
-    .execute()
-  await db.schema.createIndex('runs_by_state').on('runs').columns(['state', 'owner']).execute()
-}
-
-async function createEvents(db: Kysely<Tables>): Promise<void> {
-  await db.schema
-    .createTable('events')
-    .addColumn('run_id', 'text', (c) => c.notNull().references('runs.id'))
-    .addColumn('sequence', 'integer', (c) => c.notNull())
-    .addColumn('at', 'text', (c) => c.notNull())
-    .addColumn('event_json', 'text', (c) => c.notNull())
-    .addColumn('host_generation', 'integer')
-    .addColumn('host_sequence', 'integer')
-    .addPrimaryKeyConstraint('events_key', ['run_id', 'sequence'])
-    .execute()
-  await sql`create unique index events_by_host on events (run_id, host_generation, host_sequence)
-    where host_sequence is not null`.execute(db)
 }
 
 async function createWork(db: Kysely<Tables>): Promise<void> {
@@ -390,13 +338,8 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 15, name: 'the run from whose checkpoint a run began', up: addSource },
   { version: 16, ...EGRESS_MIGRATION },
   { version: 17, ...RESTRICTION_MIGRATION },
-  {
-    version: 18,
-    name: 'hosts that people allowed to a run',
-    up: async (db) => {
-      await db.schema.alterTable('runs').addColumn('allowed_hosts_json', 'text').execute()
-    },
-  },
+  { version: 18, ...ALLOWED_HOSTS_MIGRATION },
   { version: 19, ...API_KEY_MIGRATION },
   { version: 20, ...USER_CREDENTIAL_MIGRATION },
+  { version: 21, ...CONTRIBUTION_MIGRATION },
 ]

@@ -1,5 +1,6 @@
 import type { Generated } from 'kysely'
 import type { CallRow } from './call-row.ts'
+import type { ContributionRow } from './contributions.ts'
 import type { Lane } from './queue.ts'
 import type { ApiKeyRow, RestrictionRow, UserCredentialRow } from './service-rows.ts'
 import type { ApprovalRow, ClaimRow, TurnRow } from './store.ts'
@@ -153,6 +154,14 @@ export interface Tables {
     key_id: string
     set_at: string
     last_used_at: string | null
+  }
+  run_contributions: {
+    run_id: string
+    person: string
+    /** Empty with an access token. */
+    key_id: string
+    how: ContributionRow['how']
+    at: string
   }
   trusted_folders: {
     owner: string

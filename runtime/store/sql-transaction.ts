@@ -8,6 +8,7 @@ import { changeCall, insertCall, listCalls, listReleasedCalls, readCall } from '
 import { commitCheckpoint, copyCheckpoint } from './tables/checkpoints.ts'
 import { bindClaim, changeClaim, readClaim, upsertClaim } from './tables/claims.ts'
 import { endCommand, insertCommand, listRunningCommands, readCommand } from './tables/commands.ts'
+import { contributionTransaction } from './tables/contributions.ts'
 import { acceptReport } from './tables/egress.ts'
 import { eraseRun } from './tables/erasure.ts'
 import { appendEvents } from './tables/events.ts'
@@ -97,6 +98,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   insertIdempotencyKey: (row) => insertIdempotencyKey(scope, row),
   ...apiKeyTransaction(scope),
   ...userCredentialTransaction(scope),
+  ...contributionTransaction(scope),
   writeSetting: (name, value) => writeSetting(scope, name, value),
   listRestrictions: () => listRestrictions(scope),
   writeRestriction: (restriction) => writeRestriction(scope, restriction),

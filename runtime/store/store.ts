@@ -5,6 +5,7 @@ import type { AuditHead, AuditReads, AuditRow } from './audit-rows.ts'
 import type { CallChange, CallRow, NewCall, ReleasedCalls } from './call-row.ts'
 import type { Checkpoint, CheckpointStore, CheckpointTransaction, RunOrigin } from './checkpoint.ts'
 import type * as columns from './columns.ts'
+import type { ContributionTransaction } from './contributions.ts'
 import type { EgressReads, EgressTransaction } from './egress.ts'
 import type { ErasureStore, ErasureTransaction } from './erasure-store.ts'
 import type { EventListener } from './event-listeners.ts'
@@ -237,11 +238,10 @@ export type Held = Pick<RunRow, 'id' | 'holder'>
 
 export type RunCount = { readonly owner?: string; readonly states: readonly RunState[] }
 
-/** Leases of processes that drive runs are named by this and their id. */
-export const HOLDER_LEASE = 'holder:'
 /** What one transaction may do. Every method sees the writes before it. */
 export interface Transaction
   extends ApiKeyTransaction,
+    ContributionTransaction,
     QueueTransaction,
     CheckpointTransaction,
     EgressTransaction,

@@ -361,7 +361,12 @@ test('the service signs people in with the settings of its environment', async (
     env: { AGENTWEAVER_URL: url, AGENTWEAVER_API_KEY: await server.token('ada') },
   })
   expect(shown.stdout).toContain(owner)
-  expect(await ada.readMe()).toEqual({ owner, role: 'user', expiresAt: expect.any(String) })
+  expect(await ada.readMe()).toEqual({
+    owner,
+    role: 'user',
+    issuer: server.issuer,
+    expiresAt: expect.any(String),
+  })
   expect((await byKey.readRun(id)).state).toBe('succeeded')
   expect((await root.readRun(id)).owner).toBe(owner)
   expect(

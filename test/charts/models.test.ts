@@ -82,7 +82,7 @@ describe('the models of an environment', () => {
     expect(read(apiEnv(environment)).models).toEqual({ kinds: ['scripted'], names: {} })
   })
 
-  it.each(['dev', 'prod'] as const)('are those of GitHub in %s', (name) => {
+  it.each(['dev', 'local', 'prod'] as const)('are those of GitHub in %s', (name) => {
     expect(apiEnv(anEnvironment(name))).toMatchObject({
       AGENTWEAVER_AGENT_KINDS: 'scripted,copilot',
       AGENTWEAVER_COPILOT_MODELS: 'claude-sonnet-4.5,gpt-5',
@@ -124,14 +124,6 @@ describe('the models of an environment', () => {
         value['models'] = { copilot: { names: [] } }
       },
       'models.copilot.names: ',
-    ],
-    [
-      "GitHub's models without a vault",
-      'local',
-      (value) => {
-        value['models'] = { copilot: { names: ['gpt-5'] } }
-      },
-      'models.copilot: is there, but infra.azure is missing',
     ],
     [
       'models of Azure AI without a resource',

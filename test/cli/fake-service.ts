@@ -102,6 +102,7 @@ export async function startFakeService(): Promise<FakeService> {
   const runPath = `/api/runs/${RUN_ID}`
   const known: Readonly<Record<string, (request: FakeRequest) => Answer>> = {
     'GET /healthz': () => ({ body: { ok: true } }),
+    'GET /api/sign-in': () => ({ body: {} }),
     'POST /api/runs': () => ({ status: 202, body: aRun({ state: 'queued' }) }),
     'GET /api/runs': () => ({ body: { items: [aRun()] } }),
     'GET /api/models': () => ({
@@ -120,7 +121,8 @@ export async function startFakeService(): Promise<FakeService> {
     refusal('not_found', 'There is no such run.')
   const handle = async (request: IncomingMessage, response: ServerResponse) => {
     const asked = await toFakeRequest(request)
-    const isLoggedIn = request.headers.authorization === `Bearer ${FAKE_KEY}` || asked.path === '/healthz'
+    const isOpen = asked.path === '/healthz' || asked.path === '/api/sign-in'
+    const isLoggedIn = request.headers.authorization === `Bearer ${FAKE_KEY}` || isOpen
     if (isLoggedIn && asked.path === `${runPath}/stream`) return stream(request, response)
     requests.push(asked)
     const { status = 200, body } = isLoggedIn

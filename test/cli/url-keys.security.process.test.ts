@@ -301,7 +301,8 @@ describe('login', () => {
 
   test('ends after Ctrl-C and saves nothing', async () => {
     const { home, logins } = await aHome()
-    await using terminal = startAtTerminal(['login', '--url', 'http://127.0.0.1:1'], { env: { HOME: home } })
+    await using service = await startFakeService()
+    await using terminal = startAtTerminal(['login', '--url', service.url], { env: { HOME: home } })
 
     await terminal.shows('API key for')
     terminal.type('\u0003')

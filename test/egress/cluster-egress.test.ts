@@ -17,7 +17,13 @@ const anEntry: EgressDestination = {
 }
 const ROUTE = { upstream: 'https://a.example/v1', header: 'authorization' as const, models: ['m'] }
 
-function rig({ networkEnabled = true, proxies = 1, hasCredential = false, hasRoute = false } = {}) {
+function rig({
+  networkEnabled = true,
+  proxies = 1,
+  hasCredential = false,
+  hasRoute = false,
+  hasServers = false,
+} = {}) {
   const opened: OpenNetwork[] = []
   const closed: unknown[] = []
   const told: (ReportOfRun & { runId: string })[] = []
@@ -55,6 +61,7 @@ function rig({ networkEnabled = true, proxies = 1, hasCredential = false, hasRou
       }),
     },
     trust: { bundle: 'PEM' },
+    ...(hasServers && { serversOf: () => [{ ...anEntry, caller: 'agent-host' as const }] }),
     ...(hasRoute && { routeOf: () => ROUTE, modelUrl: 'http://10.0.0.128:3128/model/v1' }),
     keys: { ticketKey: { kid: 'k', privateKey: generateKeyPairSync('ed25519').privateKey } },
     writer: {
@@ -132,6 +139,18 @@ it('gives a sandbox the certificates and placeholders of a host that a person ha
 
   expect(given[0]).not.toHaveProperty('caBundle')
   expect(given[1]).toMatchObject({ caBundle: 'PEM', environment: { gitConfig: [] } })
+})
+
+it('gives only AgentHost a token if only the agent connects, and says that it holds a credential', async () => {
+  const { connect, client, given, opened } = rig({ networkEnabled: false, hasServers: true })
+
+  const network = await connect()
+  await network?.open?.(client)
+
+  expect(network).toMatchObject({ holdsCredential: true, loosened: [] })
+  expect(decodeJwt(given[0]?.agentHostToken ?? '')).toMatchObject({ sub: 'run_1', caller: 'agent-host' })
+  expect(given[0]).not.toHaveProperty('commandsToken')
+  expect(opened).toHaveLength(1)
 })
 
 it('gives nothing to a run without network access', async () => {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { SandboxSettings, SandboxSettingsPatch } from '../../contracts/policy.ts'
@@ -19,6 +20,7 @@ const patch: fc.Arbitrary<SandboxSettingsPatch> = fc
       max_output_bytes: fc.integer({ min: 1_048_576, max: 104_857_600 }),
       network_enabled: fc.boolean(),
       require_outcome: fc.boolean(),
+      approvals: fc.record({ not_by_owner: fc.boolean() }),
       budgets: fc.record({ steps: limit, tokens: limit }, { requiredKeys: [] }),
     },
     { requiredKeys: [] },
@@ -41,7 +43,7 @@ const isWithin = ({ budgets }: SandboxSettings, top: SandboxSettings): boolean =
 /** Whether the settings have the requested values. Lists are not compared here. */
 function isGranted(field: keyof SandboxSettings, wish: unknown, got: SandboxSettings): boolean {
   if (field === 'destructive_command_patterns' || field === 'allowed_repository_roots') return true
-  if (field !== 'budgets') return got[field] === wish
+  if (field !== 'budgets') return isDeepStrictEqual(got[field], wish)
   const limits: object = got.budgets ?? {}
   return Object.entries(wish as object).every(
     ([kind, limit]) => new Map(Object.entries(limits)).get(kind) === limit,
@@ -62,6 +64,7 @@ describe('tighten', () => {
         expect(got.redact_pii || !top.redact_pii).toBe(true)
         expect(isWithin(got, top)).toBe(true)
         expect(got.require_outcome === true || top.require_outcome !== true).toBe(true)
+        expect(got.approvals?.not_by_owner === true || top.approvals?.not_by_owner !== true).toBe(true)
         expect(got.destructive_command_patterns).toEqual(
           expect.arrayContaining(top.destructive_command_patterns),
         )
@@ -136,6 +139,7 @@ describe('the settings file of a hostile repository', () => {
     require_approval_for_all_shell: true,
     redact_pii: true,
     require_outcome: true,
+    approvals: { not_by_owner: true },
     budgets: { steps: 1, model_requests: 1, tokens: 1, event_bytes: 1, wall_seconds: 1 },
     max_output_bytes: 1_048_576,
     allowed_repository_roots: ['/srv'],
@@ -149,6 +153,7 @@ describe('the settings file of a hostile repository', () => {
     require_approval_for_all_shell: 'false',
     redact_pii: 'false',
     require_outcome: 'false',
+    approvals: '{ not_by_owner: false }',
     budgets: '{ steps: 2, model_requests: 2, tokens: 2, event_bytes: 2, wall_seconds: 2 }',
     max_output_bytes: '104857600',
     allowed_repository_roots: '[/, /srv, /etc]',
@@ -192,6 +197,7 @@ describe('widenings', () => {
       shell_enabled: false,
       require_approval_for_all_shell: true,
       require_outcome: true,
+      approvals: { not_by_owner: true },
       budgets: { tokens: 10 },
     })
 
@@ -202,6 +208,7 @@ describe('widenings', () => {
         redact_pii: false,
         require_approval_for_all_shell: false,
         require_outcome: false,
+        approvals: { not_by_owner: false },
         budgets: { steps: 5, tokens: 11 },
         max_output_bytes: 104_857_600,
         allowed_repository_roots: ['/srv'],
@@ -212,6 +219,7 @@ describe('widenings', () => {
       'require_approval_for_all_shell',
       'redact_pii',
       'require_outcome',
+      'approvals',
       'budgets',
       'max_output_bytes',
       'allowed_repository_roots',

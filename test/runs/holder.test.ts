@@ -6,8 +6,9 @@ import { whileHeld } from '../../runtime/api/runs/held-run.ts'
 import { Holder } from '../../runtime/api/runs/replicas/holder.ts'
 import { takeOverRuns } from '../../runtime/api/runs/replicas/takeover.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
+import { HOLDER_LEASE } from '../../runtime/store/holder-lease.ts'
 import { openStore } from '../../runtime/store/open-store.ts'
-import { HOLDER_LEASE, type RunRow, type Store } from '../../runtime/store/store.ts'
+import type { RunRow, Store } from '../../runtime/store/store.ts'
 import { givenRun } from '../store/rows.ts'
 
 async function aStore(): Promise<Store> {

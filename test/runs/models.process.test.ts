@@ -143,9 +143,7 @@ describe('the list of models', () => {
     const items = await compare(await started(await onTree('local')))
 
     expect(usable(items)).toEqual(['scripted'])
-    expect(items.find(({ kind }) => kind === 'copilot')?.reason).toContain(
-      'add models.copilot to the environment file',
-    )
+    expect(items.find(({ kind }) => kind === 'copilot')?.reason).toContain('needs a GitHub token')
   })
 
   it('agrees with the start of a run for every row, on the committed tree with Azure', async () => {

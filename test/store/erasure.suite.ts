@@ -18,6 +18,7 @@ export function testErasure(engine: StoreUnderTest): void {
         await tx.insertApproval(anApproval(id))
         await tx.insertCall(aCall(id))
         await tx.insertCommand({ id: `cmd_${id}`, runId: id, state: 'running', request: {} })
+        await tx.insertContribution({ runId: id, person: 'ada', how: 'start', at: claim.createdAt })
       })
       await store().writeBlob(
         { runId: id, name: 'patch', maxBytes: 10 },
@@ -33,6 +34,21 @@ export function testErasure(engine: StoreUnderTest): void {
       expect(await store().readRun(id)).toBeUndefined()
       expect(await store().readBlob(id, 'patch')).toBeUndefined()
       expect(await store().readEvents(other, 0, 10)).toHaveLength(1)
+    })
+
+    it('keeps that somebody contributed to the run of another owner, without the name', async () => {
+      const runId = await givenRun(store())
+      const at = '2026-01-01T00:00:00.000Z'
+      const read = () => store().transaction((tx) => tx.listContributions(runId))
+      await store().transaction(async (tx) => {
+        for (const person of ['eve', 'eve', 'bob'])
+          await tx.insertContribution({ runId, person, keyId: `key_${person}`, how: 'turn', at })
+      })
+      expect((await read()).map(({ person }) => person).sort()).toEqual(['bob', 'eve'])
+
+      await store().eraseOwner('eve')
+
+      expect((await read()).map(({ person }) => person).sort()).toEqual(['an erased person', 'bob'])
     })
 
     it('deletes the keys and folders of an owner, and nothing of another one', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { HOLDER_LEASE } from '../../runtime/store/store.ts'
+import { HOLDER_LEASE } from '../../runtime/store/holder-lease.ts'
 import { until } from '../helpers/until.ts'
 import { aClaim, aRun, givenRun } from './rows.ts'
 import { openAt, type StoreUnderTest, useStore } from './store-under-test.ts'

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { RunState } from '../../contracts/api.ts'
-import { HOLDER_LEASE, type Store } from '../../runtime/store/store.ts'
+import { HOLDER_LEASE } from '../../runtime/store/holder-lease.ts'
+import type { Store } from '../../runtime/store/store.ts'
 import { until } from '../helpers/until.ts'
 import { givenRun } from './rows.ts'
 import { openAt, type StoreUnderTest, useStore } from './store-under-test.ts'

@@ -98,6 +98,7 @@ export class ClusterEgress implements SandboxEgress {
     return {
       loosened: listed ? rules.loosenedFor(served.kind) : [],
       upstreamProxy: this.#options.upstreamProxy,
+      holdsCredential: this.#options.serversOf?.(run) !== undefined,
       open: (client) => this.#openFor(client, network),
       leave: () => this.#leave(served),
       close: () => this.#close(served),

@@ -21,6 +21,8 @@ export interface SandboxNetwork {
   readonly loosened: readonly string[]
   /** The company's proxy, behind which addresses are not checked. */
   readonly upstreamProxy?: string | undefined
+  /** The agent connects to its servers itself, with a credential that AgentHost holds. @default false */
+  readonly holdsCredential?: boolean
   /** Opens the network, once the sandbox is configured. Absent if it is open. */
   readonly open?: (client: AgentHostClient) => Promise<void>
   /** Leaves the network to another process. */
@@ -84,7 +86,7 @@ async function connected(
 }
 
 function warningsOf(
-  { loosened, upstreamProxy }: SandboxNetwork,
+  { loosened, upstreamProxy, holdsCredential }: SandboxNetwork,
   { isolation: { backend } }: BoundSandbox,
 ): SandboxWarning[] {
   const warnings: SandboxWarning[] = []
@@ -95,6 +97,11 @@ function warningsOf(
   if (upstreamProxy !== undefined) {
     const message = `the egress proxy reaches hosts through the upstream proxy ${upstreamProxy}, which resolves their names, so their addresses are not checked`
     warnings.push({ category: 'egress-upstream-proxy', message, backend })
+  }
+  if (holdsCredential) {
+    const message =
+      'the agent connects to its servers itself, so the credential for its model is in the memory of AgentHost and of the agent runtime, and the egress proxy does not read the requests'
+    warnings.push({ category: 'credential-in-sandbox', message, backend })
   }
   return warnings
 }

@@ -70,8 +70,8 @@ function createCheck({ store, log, now, signIn }: Deps): (token: string) => Prom
   const noteUse = createKeyUses({ store, log, now })
   return async (token) => {
     if (signIn && !isApiKey(token)) {
-      const { owner, role, expiresAt } = await signIn.verify(token)
-      return { caller: { owner, role }, expiresAt }
+      const { owner, role, issuer, isPerson, expiresAt } = await signIn.verify(token)
+      return { caller: { owner, role, ...(isPerson && { signedInAt: issuer }) }, issuer, expiresAt }
     }
     const key = await findApiKey(store, token)
     if (!key) throw new SandboxError('unauthenticated', 'The API key is not valid.')
@@ -80,7 +80,7 @@ function createCheck({ store, log, now, signIn }: Deps): (token: string) => Prom
     noteUse(key)
     const { id, owner, role, expiresAt } = key
     return {
-      caller: { owner, role },
+      caller: { owner, role, apiKeyId: id },
       apiKeyId: id,
       ...(expiresAt !== undefined && { expiresAt: Date.parse(expiresAt) }),
     }

@@ -5,6 +5,8 @@ export interface Credential {
   readonly caller: Caller
   /** Absent for signed-in people. */
   readonly apiKeyId?: string
+  /** Issuer of the access token of a signed-in person. */
+  readonly issuer?: string
   /** Milliseconds since 1970. Streams that are open then end. Absent for a key that does not expire. */
   readonly expiresAt?: number
 }

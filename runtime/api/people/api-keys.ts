@@ -18,20 +18,17 @@ import type { Caller } from '../runs/service.ts'
 import { keyProblem } from './key-state.ts'
 import { mayGrant, readsWholeAudit } from './rights.ts'
 
-/** A caller with the API key of the request. Signed-in people have none. */
-export type KeyCaller = Caller & { readonly apiKeyId?: string }
-
 /** API keys as callers create, see and revoke them. */
 export interface KeyService {
   /** The only result with the secret. `forbidden` for rights that the caller does not have, `conflict` for too many keys. */
-  create(caller: KeyCaller, wanted: CreateApiKey): Promise<CreatedApiKey>
+  create(caller: Caller, wanted: CreateApiKey): Promise<CreatedApiKey>
   /** Newest first: the keys of the caller, or of all owners for operators and auditors. */
   list(
-    caller: KeyCaller,
+    caller: Caller,
     page: { readonly limit: number; readonly after?: string | undefined },
   ): Promise<ApiKeyPage>
   /** In force for every later request in every process. Revoking a key again changes nothing. */
-  revoke(caller: KeyCaller, id: string): Promise<RevokedApiKey>
+  revoke(caller: Caller, id: string): Promise<RevokedApiKey>
 }
 
 type Deps = {
@@ -45,7 +42,7 @@ const MAX_LISTED = 100
 
 export function createKeyService({ store, audit, now }: Deps): KeyService {
   /** Changes of keys happen one after the other, and only with a key that is still valid at that moment. */
-  async function begin(tx: Transaction, { apiKeyId }: KeyCaller): Promise<ApiKeyRow | undefined> {
+  async function begin(tx: Transaction, { apiKeyId }: Caller): Promise<ApiKeyRow | undefined> {
     await tx.auditHead('')
     if (apiKeyId === undefined) return undefined
     const own = await tx.readApiKeyById(apiKeyId)
@@ -111,7 +108,7 @@ export function createKeyService({ store, audit, now }: Deps): KeyService {
   }
 }
 
-const newRow = (caller: KeyCaller, { name, role, owner }: CreateApiKey, at: Date) => ({
+const newRow = (caller: Caller, { name, role, owner }: CreateApiKey, at: Date) => ({
   id: timeOrderedId('key', at),
   name,
   role,
@@ -120,7 +117,7 @@ const newRow = (caller: KeyCaller, { name, role, owner }: CreateApiKey, at: Date
   createdBy: caller.owner,
 })
 
-function refuseMoreRights(caller: KeyCaller, { role, owner }: Pick<ApiKeyRow, 'role' | 'owner'>): void {
+function refuseMoreRights(caller: Caller, { role, owner }: Pick<ApiKeyRow, 'role' | 'owner'>): void {
   if (!mayGrant(caller, role))
     throw new SandboxError(
       'forbidden',
@@ -142,7 +139,7 @@ function expiryOf({ expiresInDays }: CreateApiKey, creator: ApiKeyRow | undefine
   )
 }
 
-async function requireRevocable(tx: Transaction, caller: KeyCaller, id: string): Promise<ApiKeyRow> {
+async function requireRevocable(tx: Transaction, caller: Caller, id: string): Promise<ApiKeyRow> {
   const row = await tx.readApiKeyById(id)
   if (!row || (row.owner !== caller.owner && caller.role !== 'operator'))
     throw new SandboxError('not_found', `There is no API key ${id}.`)
@@ -181,7 +178,7 @@ export const creationRecord = (row: ApiKeyRow, actor: string): AuditDraft => ({
   at: row.createdAt,
 })
 
-const revocationRecord = ({ id, role, owner }: ApiKeyRow, caller: KeyCaller, at: string): AuditDraft => ({
+const revocationRecord = ({ id, role, owner }: ApiKeyRow, caller: Caller, at: string): AuditDraft => ({
   kind: 'key.revoked',
   runId: '',
   callId: id,

@@ -23,6 +23,9 @@ export interface SignInSettings {
 export interface SignedIn {
   readonly owner: string
   readonly role: ApiRole
+  readonly issuer: string
+  /** False for a program that requested the token for itself (client credentials). */
+  readonly isPerson: boolean
   /** Milliseconds since 1970. */
   readonly expiresAt: number
 }
@@ -70,6 +73,8 @@ export function createSignIn(settings: SignInSettings, { now, cooldownMs = COOLD
       return {
         owner: ownerOf(payload, settings),
         role: roleOf(payload, settings),
+        issuer,
+        isPerson: !isOfProgram(payload),
         expiresAt: ((payload.exp ?? 0) + LEEWAY_SECONDS) * 1000,
       }
     },
@@ -97,6 +102,17 @@ function decode(token: string): { header: ProtectedHeaderParameters; payload: JW
   } catch (error) {
     throw refused('The bearer token is neither an API key nor an access token.', error)
   }
+}
+
+/** RFC 9068, section 2.2: without a person, the subject is the client. Entra ID marks such tokens with `idtyp` instead. */
+const isOfProgram = (payload: JWTPayload): boolean => {
+  const clients = [payload['client_id'], payload['azp'], payload['appid']]
+  return (
+    payload['idtyp'] === 'app' ||
+    payload['gty'] === 'client-credentials' ||
+    payload.sub === undefined ||
+    clients.includes(payload.sub)
+  )
 }
 
 const ONLY_IN_ID_TOKENS = ['nonce', 'at_hash', 'c_hash', 's_hash']

@@ -12,10 +12,8 @@ import {
 import { SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
 import { credentialOf } from '../http/authenticate.ts'
-import type { Credential } from '../http/credential.ts'
 import { GUARDED, MutationHeaders, problems } from '../http/schemas.ts'
-import type { KeyCaller, KeyService } from '../people/api-keys.ts'
-import type { Caller } from '../runs/service.ts'
+import type { KeyService } from '../people/api-keys.ts'
 import type { RouteDeps } from './deps.ts'
 
 const schema = { ...GUARDED, tags: ['keys'] }
@@ -30,17 +28,12 @@ export const meRoutes: FastifyPluginAsyncZod = async (app) => {
     response: { 200: Me, ...problems() },
   }
   app.get('', { schema: meSchema }, async (request) => {
-    const { caller, apiKeyId, expiresAt } = credentialOf(request)
+    const { caller, apiKeyId, issuer, expiresAt } = credentialOf(request)
     const { owner, role } = caller
     const until = expiresAt === undefined ? undefined : new Date(expiresAt).toISOString()
-    return { owner, role, ...present({ keyId: apiKeyId, expiresAt: until }) }
+    return { owner, role, ...present({ keyId: apiKeyId, issuer, expiresAt: until }) }
   })
 }
-
-const withKey = (caller: Caller, { apiKeyId }: Credential): KeyCaller => ({
-  ...caller,
-  ...present({ apiKeyId }),
-})
 
 export const apiKeyRoutes: FastifyPluginAsyncZod<RouteDeps & { readonly keys: KeyService }> = async (
   app,
@@ -59,7 +52,7 @@ export const apiKeyRoutes: FastifyPluginAsyncZod<RouteDeps & { readonly keys: Ke
     reply.code(201)
     // The secret is not part of what is stored under the idempotency key.
     const created = await once(request, reply, async (caller) => {
-      const { key, ...view } = await keys.create(withKey(caller, credentialOf(request)), request.body)
+      const { key, ...view } = await keys.create(caller, request.body)
       secret = key
       return view
     })
@@ -91,8 +84,6 @@ export const apiKeyRoutes: FastifyPluginAsyncZod<RouteDeps & { readonly keys: Ke
     response: { 200: RevokedApiKey, ...problems(403, 404, 409) },
   }
   app.delete('/:keyId', { schema: revokeSchema }, async (request, reply) =>
-    once(request, reply, (caller) =>
-      keys.revoke(withKey(caller, credentialOf(request)), request.params.keyId),
-    ),
+    once(request, reply, (caller) => keys.revoke(caller, request.params.keyId)),
   )
 }

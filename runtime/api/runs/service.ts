@@ -38,6 +38,10 @@ import type { Transaction } from '../../store/store.ts'
 export interface Caller {
   readonly owner: string
   readonly role: ApiRole
+  /** The API key of the request. Absent with an access token. */
+  readonly apiKeyId?: string
+  /** The issuer at which this person signed in. Absent with an API key, and for the access token of a program. */
+  readonly signedInAt?: string
   /** Stores the answer of a mutation under the request's idempotency key, in the transaction that does the work. */
   readonly keep?: (tx: Pick<Transaction, 'insertIdempotencyKey'>, answer: unknown) => Promise<void>
 }

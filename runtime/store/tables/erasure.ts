@@ -11,12 +11,14 @@ const TABLES_OF_RUNS = [
   'checkpoints',
   'blobs',
   'egress_networks',
+  'run_contributions',
   'queue',
   'claims',
   'calls',
   'approvals',
   'commands',
   'turns',
+  'run_contributions',
   'events',
 ] as const
 
@@ -59,12 +61,29 @@ export async function eraseRun({ db }: Scope, id: string): Promise<number> {
   return Number(numDeletedRows)
 }
 
+/** Stands for an erased person in the runs of others. Nobody can be shown to be another person than this one. */
+const ERASED = 'an erased person'
+
+/** The rows stay, so that the person cannot come back and approve what the person had asked for. */
+async function eraseContributor({ db }: Pick<Scope, 'db'>, owner: string): Promise<void> {
+  const own = db.selectFrom('run_contributions').select(['run_id', 'key_id', 'how', 'at'])
+  const rows = await own.where('person', '=', owner).execute()
+  for (const row of rows)
+    await db
+      .insertInto('run_contributions')
+      .values({ ...row, person: ERASED })
+      .onConflict((conflict) => conflict.columns(['run_id', 'person', 'key_id']).doNothing())
+      .execute()
+  await db.deleteFrom('run_contributions').where('person', '=', owner).execute()
+}
+
 async function eraseOwner(scope: Scope, name: string): Promise<number> {
   const { db } = scope
   const owner = toText(name)
   await deleteUserCredentialsOf(scope, name)
   await db.deleteFrom('trusted_folders').where('owner', '=', owner).execute()
   await db.deleteFrom('idempotency_keys').where('owner', '=', owner).execute()
+  await eraseContributor({ db }, owner)
   const used = db.selectFrom('checkpoint_contents').select('content_id')
   await db
     .updateTable('contents')

@@ -3,6 +3,7 @@ import type { RunState } from '../../../contracts/api.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import { toText } from '../codec.ts'
 import type { Scope } from '../engine.ts'
+import { HOLDER_LEASE } from '../holder-lease.ts'
 import {
   type HeadQuery,
   type Lane,
@@ -15,7 +16,7 @@ import {
   type UnderWayQuery,
 } from '../queue.ts'
 import { RowReader } from '../row-reader.ts'
-import { HOLDER_LEASE, type NewRun } from '../store.ts'
+import type { NewRun } from '../store.ts'
 import { lockIfFree } from './run-lock.ts'
 
 /** Starts that an estimate is based on: this many, and none that is older. */

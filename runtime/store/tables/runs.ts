@@ -21,17 +21,9 @@ import {
   Workspaces,
 } from '../columns.ts'
 import type { Scope } from '../engine.ts'
+import { HOLDER_LEASE } from '../holder-lease.ts'
 import { RowReader } from '../row-reader.ts'
-import {
-  type Held,
-  HOLDER_LEASE,
-  type NewRun,
-  type RunChange,
-  type RunCount,
-  type RunFilter,
-  type RunRow,
-  type RunState,
-} from '../store.ts'
+import type { Held, NewRun, RunChange, RunCount, RunFilter, RunRow, RunState } from '../store.ts'
 import { followState, insertQueueRow } from './queue.ts'
 
 const NO_USAGE = Usage.parse({})

@@ -6,6 +6,7 @@ import type { RunDeps } from '../deps.ts'
 import type { ActiveRuns } from '../drive/active-runs.ts'
 import { endUndriven } from '../drive/end-undriven.ts'
 import { type Ending, type FinishParts, finishRun } from '../drive/finish.ts'
+import { recordContribution } from '../gates/contributors.ts'
 import { timeOrderedId } from '../ids.ts'
 import { requestResumption } from '../machine/transition.ts'
 import type { Dispatcher } from '../queue/dispatcher.ts'
@@ -77,6 +78,7 @@ export class Lifecycle {
       }
       tx.announce(id)
       await tx.insertTurn({ id: turnId, runId: id, state: 'queued', prompt, final })
+      await recordContribution(tx, caller, { runId: id, how: 'turn', at: deps.clock().toISOString() })
       const queued: Turn = { id: turnId, runId: id, state: 'queued' }
       if (current.state === 'suspended') await requestResumption(tx, current)
       await caller.keep?.(tx, queued)

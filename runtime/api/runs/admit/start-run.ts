@@ -8,6 +8,7 @@ import { present } from '../../../kit/present.ts'
 import type { NewRun, RunRow, Transaction } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import type { RunDeps, RunLimits } from '../deps.ts'
+import { recordStart } from '../gates/contributors.ts'
 import { timeOrderedId } from '../ids.ts'
 import { firstState } from '../machine/next.ts'
 import { toRun, WAITING_FOR_PLACE } from '../run-view.ts'
@@ -217,6 +218,7 @@ async function insert({ run: deps, audit }: StartDeps, insertion: Insertion): Pr
     const source = from && originOf(from, origin.parts)
     const inherited = present({ source, touched: from?.touched })
     const inserted = await tx.insertRun({ ...run, settings, policyVersion, ...inherited })
+    await recordStart(tx, caller, { runId: run.id, at, from })
     const row = from ? await copyOrigin(tx, from, inserted) : inserted
     if (run.kind === 'agent') {
       const id = timeOrderedId('turn', deps.clock())

@@ -5,6 +5,7 @@ import { SandboxError } from '../../../kit/errors.ts'
 import type { RunRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import { type FinishParts, finishRun } from '../drive/finish.ts'
+import { recordContribution } from '../gates/contributors.ts'
 import { transition } from '../machine/transition.ts'
 import { toRun } from '../run-view.ts'
 import type { Caller } from '../service.ts'
@@ -45,6 +46,7 @@ export function createUploads(deps: RunDeps, parts: FinishParts) {
         runId,
         notices.map((event) => ({ event })),
       )
+      await recordContribution(tx, caller, { runId, how: 'upload', at: deps.clock().toISOString() })
       const lastSequence = current.lastSequence + events.length
       await caller.keep?.(tx, toRun({ ...current, state, lastSequence }))
     })

@@ -9,6 +9,8 @@ import type { RunDeps } from '../deps.ts'
 import { requestResumption, transition } from '../machine/transition.ts'
 import { refusedTool } from '../restrictions/refusals.ts'
 import type { Caller } from '../service.ts'
+import { recordContribution } from './contributors.ts'
+import { requireAnotherPerson } from './four-eyes.ts'
 
 export type PersonsWord = {
   readonly requestId: string
@@ -75,7 +77,11 @@ export class Approvals {
     return this.#store.transaction(async (tx) => {
       const approval = await this.#requirePending(tx, runId, word.requestId)
       assertFits(approval, word)
-      if (word.outcome === 'approved') await this.#refuseRestricted(tx, approval)
+      if (word.outcome === 'approved') await this.#admitApproval(tx, approval, caller)
+      if (word.outcome === 'answered') {
+        const at = this.#clock().toISOString()
+        await recordContribution(tx, caller, { runId, how: 'answer', at })
+      }
       const decision = await this.#settle(tx, approval, { ...word, state: word.outcome })
       const decided = await tx.readApproval(runId, word.requestId)
       if (!decision || !decided)
@@ -111,11 +117,13 @@ export class Approvals {
     }
   }
 
-  /** An approval does not go beyond a restriction. The request stays open. */
-  async #refuseRestricted(tx: Transaction, { runId, tool }: ApprovalRow): Promise<void> {
+  /** An approval does not go beyond a restriction, and may need another person. The request stays open. */
+  async #admitApproval(tx: Transaction, { runId, tool }: ApprovalRow, caller: Caller): Promise<void> {
     const run = await tx.readRun(runId)
-    const refusal = run && refusedTool(this.#restrictions.of(run), tool)
+    if (!run) return
+    const refusal = refusedTool(this.#restrictions.of(run), tool)
     if (refusal !== undefined) throw new SandboxError('restricted', refusal)
+    await requireAnotherPerson(tx, run, caller)
   }
 
   async #requirePending(tx: Transaction, runId: string, requestId: string): Promise<ApprovalRow> {

@@ -9,6 +9,8 @@ import type { AuditTrail } from '../audit-trail.ts'
 import type { AgentCall, RunDeps, RunGovernance } from '../deps.ts'
 import { refusedTool } from '../restrictions/refusals.ts'
 import { approvalBinding, commandHash, showHidden } from './approval-binding.ts'
+import { contributorsOf } from './contributors.ts'
+import { needsAnotherPerson } from './four-eyes.ts'
 
 export type CallEvent = Extract<HostEvent, { type: 'tool.call' }>['data']
 
@@ -180,7 +182,11 @@ async function isApprovedForRun(tx: Transaction, { run, call }: Judged): Promise
   if (call.redacted) return false
   const binding = bindingOf(run, call)
   const approved = await tx.listApprovals(run.id, { state: 'approved' })
-  return approved.some((approval) => approval.scope === 'run' && approval.binding === binding)
+  const fitting = approved.filter((approval) => approval.scope === 'run' && approval.binding === binding)
+  if (fitting.length === 0 || !needsAnotherPerson(run)) return fitting.length > 0
+  // A person who contributed after the approval is not another person any more.
+  const people = await contributorsOf(tx, run)
+  return fitting.some(({ decidedBy }) => decidedBy !== undefined && !people.has(decidedBy))
 }
 
 export const bindingOf = (run: { id: string }, call: CallEvent): string =>

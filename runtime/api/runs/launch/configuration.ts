@@ -63,6 +63,7 @@ function hostSettings({
   require_outcome: _outcome,
   budgets: _budgets,
   egress_hosts: _hosts,
+  approvals: _approvals,
   ...settings
 }: SandboxSettings): HostSettings {
   return settings

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { delay } from '../../../kit/deadline.ts'
 import { messageOf } from '../../../kit/errors.ts'
 import type { Log } from '../../../kit/log.ts'
-import { HOLDER_LEASE, type Store } from '../../../store/store.ts'
+import { HOLDER_LEASE } from '../../../store/holder-lease.ts'
+import type { Store } from '../../../store/store.ts'
 
 export type HolderOptions = {
   /** A process that was killed is known to be gone after so long. */

@@ -9,6 +9,7 @@ import type { RunRow } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import { commandEnd, hostCommandOf } from '../command-records.ts'
 import type { RunDeps } from '../deps.ts'
+import { recordContribution } from '../gates/contributors.ts'
 import { refuseFrozen } from '../restrictions/refusals.ts'
 import { requireRunning } from '../run-view.ts'
 import type { Caller } from '../service.ts'
@@ -46,6 +47,7 @@ export function createRunCommands(deps: RunDeps, audit: AuditTrail) {
       const actor = `person:${caller.owner}`
       const { id, request } = command
       await tx.insertCommand({ id, runId: run.id, request, actor, state: 'running' })
+      await recordContribution(tx, caller, { runId: run.id, how: 'command', at: clock().toISOString() })
       await audit.append(tx, run.id, [
         {
           kind: 'intent',

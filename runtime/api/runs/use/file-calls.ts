@@ -8,6 +8,7 @@ import { SandboxError } from '../../../kit/errors.ts'
 import type { RunRow } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import type { RunDeps } from '../deps.ts'
+import { recordContribution } from '../gates/contributors.ts'
 import { refuseWrites } from '../restrictions/refusals.ts'
 import { requireRunning } from '../run-view.ts'
 import type { Caller, FileRequest } from '../service.ts'
@@ -19,7 +20,7 @@ const READS: ReadonlySet<FileOperation['op']> = new Set(['read', 'stat', 'list',
 
 type Write = {
   readonly callId: string
-  readonly actor: string
+  readonly caller: Caller
   readonly tool: string
   readonly startedAt: Date
 }
@@ -29,10 +30,10 @@ type Write = {
  * among the calls until its outcome is recorded, so that the end of the run closes it if this process does not.
  */
 export function createFileCalls({ store, clock, log, redactText, restrictions }: RunDeps, audit: AuditTrail) {
-  const draft = (run: RunRow, { callId, actor, tool }: Write): Omit<AuditDraft, 'kind'> => ({
+  const draft = (run: RunRow, { callId, caller, tool }: Write): Omit<AuditDraft, 'kind'> => ({
     runId: run.id,
     callId,
-    actor,
+    actor: actorOf(caller),
     tool,
     policyVersion: run.policyVersion,
     at: clock().toISOString(),
@@ -41,9 +42,11 @@ export function createFileCalls({ store, clock, log, redactText, restrictions }:
   const begin = (run: RunRow, write: Write, { operation, payload }: FileRequest) =>
     store.transaction(async (tx) => {
       requireRunning(run.id, await tx.readRun(run.id))
-      const { callId, actor, tool, startedAt } = write
+      const { callId, caller, tool, startedAt } = write
       const openedAt = startedAt.toISOString()
+      const actor = actorOf(caller)
       await tx.insertCall({ runId: run.id, callId, tool, actor, state: 'released', openedAt })
+      await recordContribution(tx, caller, { runId: run.id, how: 'file', at: openedAt })
       const sha256 = createHash('sha256')
         .update(payload ?? '')
         .digest('hex')
@@ -76,7 +79,7 @@ export function createFileCalls({ store, clock, log, redactText, restrictions }:
     refuseWrites(restrictions.of(run))
     const write: Write = {
       callId: `file_${randomUUID().replaceAll('-', '')}`,
-      actor: `person:${caller.owner}`,
+      caller,
       tool: `file.${operation.op}`,
       startedAt: clock(),
     }
@@ -96,6 +99,8 @@ export function createFileCalls({ store, clock, log, redactText, restrictions }:
     }
   }
 }
+
+const actorOf = ({ owner }: Caller): string => `person:${owner}`
 
 const pathOf = (operation: FileOperation): string => {
   if (operation.op === 'rename') return `${operation.from} to ${operation.to}`
