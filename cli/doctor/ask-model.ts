@@ -122,7 +122,7 @@ async function end(client: Asking['client'], runId: string): Promise<void> {
 }
 
 const REMEDIES: Readonly<Record<string, string>> = {
-  credential_absent: 'store the GitHub token of this owner in the vault of user tokens (docs/credentials.md)',
+  credential_absent: 'agentweaver credential set github',
   credential_forbidden: 'check the Azure identity of the pods and its roles (docs/credentials.md)',
   credential_unavailable:
     'check that the vault and the login host are in the egress list and reachable (docs/credentials.md)',

@@ -60,10 +60,10 @@ export async function composeUserCredentials({ store, redactors, keys, log }: Ar
         },
       }
     },
-    serviceFor({ modelProxy, registries, check }: ComposedEgress, { models, hasUserVault }: ApiConfig) {
+    serviceFor({ modelProxy, registries, check }: ComposedEgress, { models }: ApiConfig) {
       // Without registries, no process inserts credentials.
       const modelServer = modelProxy && registries && models.openaiBaseUrl
-      const places = { modelServer, registries, hasUserVault }
+      const places = { modelServer, registries }
       const audit = createAuditTrail(keys)
       return createUserCredentialService({ store, audit, credentials, seal, places, learn, check, now })
     },

@@ -161,12 +161,6 @@ describe('the service', () => {
       places: noModel,
       message: /no model server/,
     },
-    {
-      what: 'a token for GitHub that agents read from a vault',
-      kind: 'github',
-      places: { ...PLACES, hasUserVault: true },
-      message: /only its operator writes there/,
-    },
     { what: 'a registry without a host', message: /needs the `host`/ },
     { what: 'a token for GitHub at a host', kind: 'github', more: { host: HOST }, message: refused },
     { what: 'a token for GitHub with a user', kind: 'github', more: { user: 'me' }, message: refused },

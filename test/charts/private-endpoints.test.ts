@@ -18,6 +18,7 @@ type Fields = any
 function environment(mode = 'proxy') {
   const value = JSON.parse(environmentText('local'))
   value.egress = mode === 'proxy' ? { mode, proxyAddress: '10.96.0.128' } : { mode }
+  if (mode === 'closed') delete value.models
   if (mode === 'proxy') value.sizes.egressProxy = PROXY_SIZE
   else delete value.sizes.egressProxy
   const loaded = loadEnvironment('local', JSON.stringify(value))

@@ -7,6 +7,7 @@ import type { RequestedAgent } from '../../contracts/agents.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
 import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { createAgentHostClient } from '../../runtime/agent-host-client/client.ts'
+import type { ModelSettings } from '../../runtime/agents/kind.ts'
 import { resolveAgent } from '../../runtime/agents/registry.ts'
 import { readConfig } from '../../runtime/api/config.ts'
 import { serversOf } from '../../runtime/api/egress/agent-servers.ts'
@@ -61,7 +62,7 @@ function rendered() {
  * A run whose agent is configured with the settings of the tree: a real AgentHost, a real replica of the egress proxy, and
  * the servers of Azure and GitHub under their names. The replica reaches them through a proxy that knows their ports.
  */
-async function aRunOf(requested: RequestedAgent) {
+async function aRunOf(requested: RequestedAgent, operator: Partial<ModelSettings> = {}) {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, TOKEN)
   const service = await startCopilotService({
@@ -110,7 +111,7 @@ async function aRunOf(requested: RequestedAgent) {
   onTestFinished(() => host.close())
   const change = resolveAgent(
     requested,
-    { ...models, needsProxyToken: true, secretNameOf: () => NAME },
+    { ...models, needsProxyToken: true, secretNameOf: () => NAME, ...operator },
     'alice',
   )
   const subject = { start: async () => host, keys: () => laptop.keys, hasIdentity: false }
@@ -136,6 +137,18 @@ it('runs an agent of kind copilot behind the proxy, with the token of the owner 
   expect(end).toMatchObject({ data: { state: 'completed' } })
   expect(service.requests[0]?.headers['authorization']).toBe(`Bearer ${TOKEN}`)
   expect(new Set(names.asked)).toEqual(new Set([LOGIN, VAULT, GITHUB, COPILOT]))
+})
+
+it('runs an agent of kind copilot behind the proxy, with the token that the owner has set', async () => {
+  const own = 'gho_thisOneTheOwnerHasSetThisOne0123456789'
+  const { service, names, give, run } = await aRunOf({ kind: 'copilot' }, { gitHubTokenOf: () => own })
+
+  await give()
+  const end = await run()
+
+  expect(end).toMatchObject({ data: { state: 'completed' } })
+  expect(service.requests[0]?.headers['authorization']).toBe(`Bearer ${own}`)
+  expect(new Set(names.asked)).toEqual(new Set([GITHUB, COPILOT]))
 })
 
 it('runs an agent of kind foundry behind the proxy, with a token of the identity of its pod', async () => {

@@ -18,7 +18,7 @@ import {
   PROXY_SIZE,
 } from '../charts/fixture.ts'
 import { startFakeCluster } from '../fakes/kube/fake-cluster.ts'
-import { alice, startService } from './service-rig.ts'
+import { alice, bob, startService } from './service-rig.ts'
 
 type Service = Awaited<ReturnType<typeof startService>>
 
@@ -144,6 +144,16 @@ describe('the list of models', () => {
 
     expect(usable(items)).toEqual(['scripted'])
     expect(items.find(({ kind }) => kind === 'copilot')?.reason).toContain('needs a GitHub token')
+  })
+
+  it('offers Copilot to the owner who has set a token, and to no other', async () => {
+    const rig = await started(await onTree('local'))
+    await connectProxy(rig)
+    await rig.userCredentials.set(alice, 'github', { value: 'gho_aliceHasSetThisToken0123456789abcdef' })
+    const items = await compare(rig)
+
+    expect(usable(items)).toEqual(['scripted', 'copilot claude-sonnet-4.5', 'copilot gpt-5'])
+    expect(usable((await rig.service.listModels(bob)).items)).toEqual(['scripted'])
   })
 
   it('agrees with the start of a run for every row, on the committed tree with Azure', async () => {

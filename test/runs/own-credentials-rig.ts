@@ -68,19 +68,21 @@ type Options = {
   readonly env?: Record<string, string>
   readonly ceiling?: string
   readonly hasGitHubApi?: boolean
+  /** More names that lead to ports of this machine. */
+  readonly names?: readonly (readonly [string, number])[]
 }
 
 /**
- * A service behind a proxy of a company, which leads `github.com` to a git server and two registries to another server of this
- * machine. The git server accepts the token of alice.
+ * The servers of a company, and the settings of a service behind its proxy, which leads `github.com` to a git server and two
+ * registries to another server of this machine. The git server accepts the token of alice. Everything ends with the test.
  */
-export async function aServiceOfTwo({
+export async function aCompany({
   github = '',
   operatorsToken = false,
-  env = {},
+  names = [],
   ceiling = 'network_enabled: true\n',
   hasGitHubApi = true,
-}: Options = {}) {
+}: Omit<Options, 'env'> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-own-credentials-'))
   const authority = createTestAuthority()
   const repositories = join(folder, 'repositories')
@@ -95,6 +97,7 @@ export async function aServiceOfTwo({
       [REGISTRY, registry.port],
       [OTHER_REGISTRY, registry.port],
       ...(hasGitHubApi ? [['api.github.com', api.port] as const] : []),
+      ...names,
     ]),
   )
   const files = {
@@ -114,21 +117,35 @@ classes:
   }
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
   writeFileSync(join(folder, 'token'), TOKENS.operator, { mode: 0o600 })
-  const started = await startService({
-    AGENTWEAVER_EGRESS_FILE: join(folder, 'egress.yaml'),
-    AGENTWEAVER_EGRESS_ROOTS_FILE: join(folder, 'roots.pem'),
-    ...(operatorsToken && { AGENTWEAVER_CREDENTIALS_FILE: join(folder, 'credentials.yaml') }),
-    AGENTWEAVER_CEILING_FILE: join(folder, 'ceiling.yml'),
-    AGENTWEAVER_EGRESS_UPSTREAM_PROXY: proxy.url,
-    ...env,
-  })
+  return {
+    git,
+    registry,
+    api,
+    repositories,
+    settings: {
+      AGENTWEAVER_EGRESS_FILE: join(folder, 'egress.yaml'),
+      AGENTWEAVER_EGRESS_ROOTS_FILE: join(folder, 'roots.pem'),
+      ...(operatorsToken && { AGENTWEAVER_CREDENTIALS_FILE: join(folder, 'credentials.yaml') }),
+      AGENTWEAVER_CEILING_FILE: join(folder, 'ceiling.yml'),
+      AGENTWEAVER_EGRESS_UPSTREAM_PROXY: proxy.url,
+    },
+    async close() {
+      git.close()
+      registry.close()
+      api.close()
+      await proxy.close()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** A service of that company, with two owners. */
+export async function aServiceOfTwo({ env = {}, ...options }: Options = {}) {
+  const { git, registry, api, settings, close } = await aCompany(options)
+  const started = await startService({ ...settings, ...env })
   onTestFinished(async () => {
     await started.close()
-    git.close()
-    registry.close()
-    api.close()
-    await proxy.close()
-    rmSync(folder, { recursive: true, force: true })
+    await close()
   })
   let places = 0
   const eventsOf = async (caller: Caller, id: string): Promise<RunEnvelope[]> => {

@@ -43,6 +43,8 @@ export const Destination = z
       .optional(),
     /** The proxy inserts this credential of the operator's list. */
     credential: CredentialId.optional(),
+    /** The kind of credential that owners of runs may use here. Presets set it, because their paths are known to be safe. */
+    accepts: z.enum(['github', 'registry']).optional(),
     /** Address ranges of a private endpoint. */
     addresses: z.array(Range).min(1).max(16).optional(),
     why: Why,
@@ -51,10 +53,7 @@ export const Destination = z
     for (const [key, message] of faultsOf(destination))
       context.addIssue({ code: 'custom', path: [key], message })
   })
-export type Destination = z.infer<typeof Destination> & {
-  /** The kind of credential that owners of runs may use here. Presets set it, because their paths are known to be safe. */
-  readonly accepts?: 'github' | 'registry' | undefined
-}
+export type Destination = z.infer<typeof Destination>
 
 type Fields = z.infer<typeof Destination>
 type Fault = readonly [key: keyof Fields, message: string]
@@ -89,6 +88,7 @@ const CHECKS: readonly ((destination: Fields) => Fault | undefined)[] = [
   (destination) => (destination.splice === 'allow' ? spliceFault(destination) : undefined),
   (destination) => frontingFault(destination),
   (destination) => (destination.credential === undefined ? undefined : credentialFault(destination)),
+  (destination) => acceptsFault(destination),
   ({ upgrade, mode, requests }) =>
     upgrade && (mode === 'read-only' || requests?.every((one) => one.methods.every(isReading)))
       ? ['upgrade', 'opens a connection on which both sides can write; the entry is for reading only']
@@ -125,6 +125,20 @@ function credentialFault({
   if (caller) return ['credential', 'is only for commands; remove "caller"']
   const [key] = Object.entries({ splice, http, upgrade }).find(([, value]) => value !== undefined) ?? []
   return key === undefined ? undefined : ['credential', `cannot be combined with "${key}"`]
+}
+
+const GITHUB_HOSTS = ['github.com', 'api.github.com']
+
+/** The file of a cluster has the entries of presets one by one, so the key can be written, with the limits of a preset. */
+function acceptsFault({ accepts, host, paths, requests, http }: Fields): Fault | undefined {
+  if (accepts === undefined) return undefined
+  if (!paths && !requests)
+    return ['accepts', 'needs "paths" or "requests", which limit where the credential is sent']
+  if (host.startsWith('*')) return ['accepts', 'needs one host, not "*."']
+  if (http) return ['accepts', 'cannot be combined with "http"']
+  return accepts === 'github' && !GITHUB_HOSTS.includes(host)
+    ? ['accepts', `"github" is only for ${GITHUB_HOSTS.join(' and ')}`]
+    : undefined
 }
 
 const SHARED = 'the host shares its addresses with other sites of a content network'

@@ -30,11 +30,12 @@ export const copilot = {
   },
 } satisfies AgentKind<'copilot'>
 
-/** The owner's own token, from the vault of user tokens if there is one. Otherwise the operator's. */
+/** The token that the owner has set, else the owner's secret in the vault of user tokens, else the operator's token. */
 function tokenOf({ secretNameOf, gitHubTokenOf, copilotToken }: ModelSettings, owner: string): Credential {
+  const own = gitHubTokenOf?.(owner)
+  if (own) return { kind: 'token', token: own }
   if (secretNameOf) return { kind: 'keyVault', secretName: secretNameOf(owner) }
-  const token = gitHubTokenOf?.(owner) ?? copilotToken
-  if (token) return { kind: 'token', token }
+  if (copilotToken) return { kind: 'token', token: copilotToken }
   throw invalidRequest(
     'an agent of kind copilot needs a GitHub token: set yours with "agentweaver credential set github", or start the service with COPILOT_GITHUB_TOKEN',
   )

@@ -40,8 +40,6 @@ export interface UserCredentialService {
 export interface CredentialPlaces {
   /** Base URL of the model server, if agents reach it through the egress proxy. */
   readonly modelServer: string | undefined
-  /** Agents of kind `copilot` read the tokens of their owners from a vault, which the operator writes. */
-  readonly hasUserVault?: boolean
   /** Registries of the egress list. Undefined without an egress proxy. */
   readonly registries: ReadonlySet<string> | undefined
 }
@@ -120,14 +118,7 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
 function usableTarget(places: CredentialPlaces, kind: UserCredentialKind, host: string | undefined): string {
   if (kind === 'registry') return registryOf(places, host)
   if (host !== undefined) throw invalid('`host` is only for credentials of the kind registry.')
-  return kind === 'github' ? gitHubOf(places) : modelServerOf(places)
-}
-
-function gitHubOf({ hasUserVault }: CredentialPlaces): string {
-  if (!hasUserVault) return GITHUB_TARGET
-  throw invalid(
-    'Agents of this deployment read GitHub tokens from its vault of user tokens, and only its operator writes there. Ask the operator to store yours.',
-  )
+  return kind === 'github' ? GITHUB_TARGET : modelServerOf(places)
 }
 
 function modelServerOf({ modelServer }: CredentialPlaces): string {
