@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { BackendName } from './backends.ts'
-import { CredentialId } from './egress.ts'
+import { CredentialId, OF_EACH_OWNER } from './egress.ts'
 import { UPSTREAM_PROXY_KEY, UpstreamProxyUrl } from './egress-proxy-env.ts'
 import { MODEL_ENV } from './model-env.ts'
 import { PreviewSlug } from './names.ts'
@@ -182,7 +182,7 @@ const AnyApiEnv = z.strictObject({
     .string()
     .regex(/^[\x21-\x7e]{1,4096}$/, 'must be visible ASCII characters')
     .optional(),
-  /** Id of the credential that is the key of the model server, instead of OPENAI_API_KEY. */
+  /** Id of the credential that is the key of the model server, instead of OPENAI_API_KEY. `openai-compatible`: the owner's. */
   AGENTWEAVER_MODEL_CREDENTIAL: CredentialId.optional(),
   /** Tools and parameters with which the model server may do something by itself, such as `web_search`. */
   AGENTWEAVER_MODEL_SERVER_TOOLS: z
@@ -247,7 +247,11 @@ function modelContradictions(env: AnyEnv): (readonly [boolean, string, string])[
   const isCluster = env.AGENTWEAVER_SANDBOXES === 'kubernetes'
   return [
     [isSet && env.OPENAI_API_KEY !== undefined, key, 'cannot be combined with OPENAI_API_KEY'],
-    [isSet && env.AGENTWEAVER_CREDENTIALS_FILE === undefined, key, 'needs AGENTWEAVER_CREDENTIALS_FILE'],
+    [
+      isSet && env[key] !== OF_EACH_OWNER.model && env.AGENTWEAVER_CREDENTIALS_FILE === undefined,
+      key,
+      'needs AGENTWEAVER_CREDENTIALS_FILE',
+    ],
     [
       isSet && isCluster && env.AGENTWEAVER_EGRESS_PROXY_ADDRESS === undefined,
       key,

@@ -85,6 +85,12 @@ export const MODEL_BASE_PATH = '/model/v1'
 /** Id of the operator's key for the model server. The credentials file cannot list it. */
 export const MODEL_CREDENTIAL = 'model-key'
 
+/**
+ * Where the operator's list has no credential with this id, it stands for the one that each owner must set. An entry of the
+ * egress list can name the first two.
+ */
+export const OF_EACH_OWNER = { github: 'github', registry: 'registry', model: 'openai-compatible' } as const
+
 /** How an agent reaches its model: with requests to the proxy, which sends them on to one server. */
 export const ModelRoute = z.strictObject({
   /** Base URL of the server. A URL with `http` may only lead to this machine, or into a private network. */

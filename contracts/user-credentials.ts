@@ -68,5 +68,11 @@ export const UserCredential = z.object({
 })
 export type UserCredential = z.infer<typeof UserCredential>
 
+export const SetUserCredentialAnswer = UserCredential.extend({
+  /** Why the server of the credential was not asked whether it accepts the value. Absent if it accepts it. */
+  unchecked: z.string().optional(),
+})
+export type SetUserCredentialAnswer = z.infer<typeof SetUserCredentialAnswer>
+
 export const UserCredentialList = z.object({ items: z.array(UserCredential) })
 export type UserCredentialList = z.infer<typeof UserCredentialList>

@@ -1,3 +1,4 @@
+import { OF_EACH_OWNER } from '../../contracts/egress.ts'
 import type { Environment } from './schema.ts'
 
 type Around = Pick<Environment, 'egress' | 'infra'>
@@ -14,7 +15,7 @@ export function modelMistakes(
       `models.openaiCompatible: is there, but egress.mode is ${mode}, and only the egress proxy inserts the key of the server`,
     ],
     [
-      key !== undefined && !credentials.some(({ id }) => id === key),
+      key !== undefined && key !== OF_EACH_OWNER.model && !credentials.some(({ id }) => id === key),
       `models.openaiCompatible.credential: egress.credentials has no entry ${key}`,
     ],
     [

@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { OF_EACH_OWNER } from '../../contracts/egress.ts'
 import {
   type EgressPolicy,
   EgressPolicyError,
@@ -102,7 +103,7 @@ function renderTree(environment: Environment, egress: EgressPolicy): Rendered & 
 function unknownCredentials({ name, egress: { mode, credentials = [] } }: Environment, egress: EgressPolicy) {
   const known = new Set(credentials.map(({ id }) => id))
   const named = [...egress.classes.agent, ...egress.classes.command].flatMap(
-    ({ credential }) => credential ?? [],
+    ({ credential, accepts = OF_EACH_OWNER.registry }) => (credential === accepts ? [] : (credential ?? [])),
   )
   const unknown = mode === 'proxy' ? [...new Set(named)].filter((id) => !known.has(id)) : []
   return unknown.map(

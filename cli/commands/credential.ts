@@ -59,6 +59,8 @@ function setCommand(context: CliContext): Command {
       terminal.print(
         `Your runs use this ${kind} credential for ${visible(credential.target)} (fingerprint ${credential.fingerprint}).`,
       )
+    if (credential.unchecked !== undefined && !options.json)
+      terminal.note(`The value was not checked: ${visible(credential.unchecked)}.`)
     context.exit(EXIT.ok)
   })
   return command

@@ -27,6 +27,8 @@ export interface ModelSettings {
   readonly kinds?: readonly KindName[]
   /** The models of a kind, beginning with its default. Without a list, a caller can name any model. */
   readonly names?: { readonly [K in ModelKind]?: readonly string[] }
+  /** Whether each owner needs a key of the model server, and this one has set none. @default no owner needs one */
+  readonly lacksModelKey?: (owner: string) => boolean
   readonly copilotToken?: string
   /** The GitHub token that an owner has set. It is used instead of `copilotToken`. */
   readonly gitHubTokenOf?: (owner: string) => string | undefined

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { RequestedAgent } from '../../contracts/agents.ts'
-import { MODEL_BASE_PATH } from '../../contracts/egress.ts'
+import { MODEL_BASE_PATH, type ModelRoute, OF_EACH_OWNER } from '../../contracts/egress.ts'
 import { names } from '../../contracts/names.ts'
 import { EGRESS_PROXY_PORT } from '../../contracts/ports.ts'
 import { type EgressPolicy, EgressPolicyError, loadEgressPolicy } from '../../policies/agent/egress/load.ts'
@@ -8,14 +8,16 @@ import { hasHost } from '../../policies/agent/egress/narrow.ts'
 import { modelRouteOf } from '../agents/registry.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
+import { present } from '../kit/present.ts'
 import type { SandboxProvider } from '../sandboxes/provider.ts'
 import type { Store } from '../store/store.ts'
 import { assets } from './assets.ts'
 import type { ApiConfig } from './config.ts'
+import { type CredentialCheck, createCredentialCheck } from './credentials/credential-check.ts'
 import type { Credentials } from './credentials/credentials.ts'
-
 import { withModelKey } from './credentials/model-key.ts'
 import type { UserCredentials } from './credentials/user-credentials.ts'
+import { NO_OWN_CREDENTIALS } from './credentials/user-credentials.ts'
 import { serversOf } from './egress/agent-servers.ts'
 import { ClusterEgress } from './egress/cluster-egress.ts'
 import { ControlHub } from './egress/control-hub.ts'
@@ -39,6 +41,8 @@ type Around = {
   readonly keys: DeploymentKeys
   readonly credentials: Credentials
   readonly userCredentials: UserCredentials
+  /** The hosts of the ceiling. Undefined if it names none. */
+  readonly hosts: readonly string[] | undefined
   readonly redact: (text: string) => string
   readonly log: Log
 }
@@ -51,6 +55,8 @@ export type ComposedEgress = {
   readonly networks?: RunNetworks
   /** Hosts of package registries for which owners can set credentials. Absent without a proxy. */
   readonly registries?: ReadonlySet<string>
+  /** Asks the servers of credentials whether they accept a value. Only on this machine. */
+  readonly check?: CredentialCheck
   /** Serves the replicas of the proxy. Absent without a proxy in a cluster. */
   readonly serveControl?: () => ReturnType<typeof serveEgressControl>
 }
@@ -59,7 +65,7 @@ export type ComposedEgress = {
 export async function composeEgress(
   config: ApiConfig,
   provider: SandboxProvider,
-  { store, restrictions, keys, credentials, userCredentials, redact, log }: Around,
+  { store, restrictions, keys, credentials, userCredentials, hosts, redact, log }: Around,
 ): Promise<ComposedEgress> {
   const { sandboxes, egressControlPort: port, egressUpstreamProxy: upstreamProxy } = config
   if (sandboxes.kind === 'kubernetes' && port === undefined) return { provider }
@@ -70,18 +76,21 @@ export async function composeEgress(
   const writer = new ReportWriter({ store, audit: createAuditTrail(keys), redact, clock, log })
   const trust = await createTrust(keys.derive('egress-ca'), config.egressRootsFile)
   const withKey = withModelKey(credentials, config.models)
-  const ofRuns = createRunCredentials(withKey, userCredentials, keys.derive('placeholder'))
+  const hasBroker = sandboxes.kind === 'local' || config.credentialsFile !== undefined
+  const own = hasBroker ? userCredentials : NO_OWN_CREDENTIALS
+  const ofRuns = createRunCredentials(withKey, own, keys.derive('placeholder'))
   if (sandboxes.kind === 'local' || port === undefined) {
     const egress = new LocalEgress({
       ...{ store, restrictions, rules, trust, credentials: ofRuns, writer, keys, clock, log, upstreamProxy },
       routeOf: routesOf(config, rules, ofRuns),
     })
-    const networks = networksOf(rules, (runId) => egress.changed(runId))
+    const networks = networksOf(rules, ofRuns, (runId) => egress.changed(runId))
     return {
       provider: withEgress(provider, egress),
       networks,
       registries: rules.registries,
       modelProxy: egress,
+      check: createCredentialCheck(egress, { routeTo: checkRoute(rules), hosts }),
     }
   }
   const { namespaces, serviceAccounts } = names(sandboxes.slice)
@@ -89,6 +98,7 @@ export async function composeEgress(
   return composeCluster(provider, {
     ...{ store, restrictions, keys, rules, trust, writer, clock, log, subject, credentials: ofRuns },
     upstreamProxy,
+    hasBroker,
     ...modelsThrough(config, rules, ofRuns),
     serversOf: serversOf(rules),
     address: { host: config.host, port },
@@ -100,14 +110,25 @@ const routesOf =
   (
     { models }: Pick<ApiConfig, 'models'>,
     rules: Pick<NetworkRules, 'addressesOf'>,
-    { ownModelKey }: Pick<RunCredentials, 'ownModelKey'>,
+    { ownModelKey, hasOperators }: Pick<RunCredentials, 'ownModelKey' | 'hasOperators'>,
   ): RouteOf =>
   ({ agentSpec, owner }) => {
     const route = agentSpec === null ? undefined : modelRouteOf(RequestedAgent.parse(agentSpec), models)
     const addresses = route && rules.addressesOf(new URL(route.upstream))
-    const credential = route && ownModelKey(owner, route.upstream)
-    const own = credential === undefined ? {} : { credential }
-    return route && { ...route, ...own, ...(addresses && { addresses: [...addresses] }) }
+    if (!route) return undefined
+    const { credential: named, ...server } = route
+    const operators = named === OF_EACH_OWNER.model && !hasOperators(named) ? undefined : named
+    const credential = ownModelKey(owner, route.upstream) ?? operators
+    return { ...server, ...present({ credential }), ...(addresses && { addresses: [...addresses] }) }
+  }
+
+/** The model server, as the requests of agents reach it. */
+const checkRoute =
+  (rules: Pick<NetworkRules, 'addressesOf'>) =>
+  (upstream: string): ModelRoute => {
+    const addresses = rules.addressesOf(new URL(upstream))
+    const common = { upstream, header: 'authorization', models: ['check'], isPrivateAllowed: true } as const
+    return { ...common, models: [...common.models], ...(addresses && { addresses: [...addresses] }) }
   }
 
 /** The route of agents in a cluster, where the service knows the address of the proxy. */
@@ -123,7 +144,7 @@ const modelsThrough = (
         modelUrl: `http://${address.includes(':') ? `[${address}]` : address}:${EGRESS_PROXY_PORT}${MODEL_BASE_PATH}`,
       }
 
-type ClusterParts = Omit<Around, 'redact' | 'credentials' | 'userCredentials'> & {
+type ClusterParts = Omit<Around, 'redact' | 'credentials' | 'userCredentials' | 'hosts'> & {
   readonly rules: NetworkRules
   readonly credentials: RunCredentials
   readonly routeOf?: RouteOf
@@ -134,6 +155,8 @@ type ClusterParts = Omit<Around, 'redact' | 'credentials' | 'userCredentials'> &
   readonly clock: () => Date
   readonly subject: string
   readonly upstreamProxy: string | undefined
+  /** The replicas of the proxy have the container that inserts credentials. */
+  readonly hasBroker: boolean
   readonly address: { readonly host: string; readonly port: number }
 }
 
@@ -147,8 +170,8 @@ function composeCluster(provider: SandboxProvider, parts: ClusterParts): Compose
   const control: ControlListenerOptions = { ...parts, hub, identities, jwksFile: keys.jwksFile }
   return {
     provider: withEgress(provider, egress),
-    registries: rules.registries,
-    networks: networksOf(rules, (runId) => {
+    ...(parts.hasBroker && { registries: rules.registries }),
+    networks: networksOf(rules, parts.credentials, (runId) => {
       onChange()
       return egress.changed(runId)
     }),
@@ -157,7 +180,13 @@ function composeCluster(provider: SandboxProvider, parts: ClusterParts): Compose
   }
 }
 
-const networksOf = (rules: NetworkRules, changed: RunNetworks['changed']): RunNetworks => ({
+const networksOf = (
+  rules: NetworkRules,
+  { missingAt }: Pick<RunCredentials, 'missingAt'>,
+  changed: RunNetworks['changed'],
+): RunNetworks => ({
+  missingCredential: ({ owner, ...run }, host) =>
+    missingAt(owner, host, rules.destinationsOf(run, run.kind) ?? []),
   destinationsOf: rules.destinationsOf,
   standingOf: rules.standingOf,
   isLoosened: ({ kind }, host) => hasHost(rules.loosenedFor(kind), host),

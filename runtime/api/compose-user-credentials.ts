@@ -1,11 +1,13 @@
+import { OF_EACH_OWNER } from '../../contracts/egress.ts'
 import type { Log } from '../kit/log.ts'
 import { EventRedactor } from '../redaction/event-redactor.ts'
 import type { OwnerRedactors } from '../redaction/owner-redactors.ts'
 import type { RunRow, Store } from '../store/store.ts'
+import type { ComposedEgress } from './compose-egress.ts'
 import type { ApiConfig } from './config.ts'
 import { GITHUB_TARGET } from './credentials/own-destinations.ts'
 import { createSeal } from './credentials/sealed-value.ts'
-import { type CredentialPlaces, createUserCredentialService } from './credentials/user-credential-service.ts'
+import { createUserCredentialService } from './credentials/user-credential-service.ts'
 import { UserCredentials } from './credentials/user-credentials.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { createAuditTrail } from './runs/audit-trail.ts'
@@ -42,22 +44,28 @@ export async function composeUserCredentials({ store, redactors, keys, log }: Ar
   return {
     credentials,
     stop,
-    /** For an agent that connects to GitHub itself. */
-    gitHubTokenOf(owner: string): string | undefined {
-      const found = credentials.find(owner, 'github', GITHUB_TARGET)
-      if (!found) return undefined
-      credentials.noteUse(owner, found.credentialId)
-      return credentials.valueOf(owner, 'github', GITHUB_TARGET)
+    /** What agents need to know of the credentials of their owners. */
+    modelsOf({ models }: Pick<ApiConfig, 'models'>, isOperators: (id: string) => boolean) {
+      const { openaiBaseUrl: server = '', modelCredential } = models
+      const needsOwn = modelCredential === OF_EACH_OWNER.model && !isOperators(modelCredential)
+      return {
+        lacksModelKey: (owner: string) =>
+          needsOwn && credentials.find(owner, OF_EACH_OWNER.model, server) === undefined,
+        /** For an agent that connects to GitHub itself. */
+        gitHubTokenOf(owner: string): string | undefined {
+          const found = credentials.find(owner, 'github', GITHUB_TARGET)
+          if (!found) return undefined
+          credentials.noteUse(owner, found.credentialId)
+          return credentials.valueOf(owner, 'github', GITHUB_TARGET)
+        },
+      }
     },
-    serviceFor: (places: CredentialPlaces) =>
-      createUserCredentialService({
-        store,
-        audit: createAuditTrail(keys),
-        credentials,
-        seal,
-        places,
-        learn,
-        now,
-      }),
+    serviceFor({ modelProxy, registries, check }: ComposedEgress, { models }: ApiConfig) {
+      // Without registries, no process inserts credentials.
+      const modelServer = modelProxy && registries && models.openaiBaseUrl
+      const places = { modelServer, registries }
+      const audit = createAuditTrail(keys)
+      return createUserCredentialService({ store, audit, credentials, seal, places, learn, check, now })
+    },
   }
 }

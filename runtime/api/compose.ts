@@ -84,7 +84,8 @@ export async function composeRunService(
   const restrictions = new Restrictions({ store, log })
   const { text: redact } = redactors
   const { credentials: userCredentials } = users
-  const around = { store, restrictions, keys, credentials, userCredentials, redact, log }
+  const hosts = ceiling.egress_hosts
+  const around = { store, restrictions, keys, credentials, userCredentials, hosts, redact, log }
   const egress = await composeEgress(config, bare, around)
   const { provider, networks, modelProxy } = egress
   const service = createRunService({
@@ -92,7 +93,7 @@ export async function composeRunService(
     provider,
     keys,
     governance: await composeGovernance(log),
-    models: { ...modelSettings(config, keys, modelProxy), gitHubTokenOf: users.gitHubTokenOf },
+    models: { ...modelSettings(config, keys, modelProxy), ...users.modelsOf(config, credentials.has) },
     ...(modelProxy && { modelProxy }),
     limits: config.limits,
     isTemporary: config.hasLifeline,
@@ -114,10 +115,7 @@ export async function composeRunService(
   })
   return {
     service: { ...service, close: () => users.stop().then(service.close) },
-    userCredentials: users.serviceFor({
-      modelServer: modelProxy && config.models.openaiBaseUrl,
-      registries: egress.registries,
-    }),
+    userCredentials: users.serviceFor(egress, config),
     serveEgressControl: egress.serveControl,
   }
 }

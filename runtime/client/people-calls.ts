@@ -8,6 +8,7 @@ import {
 import { API_ROUTES } from '../../contracts/routes.ts'
 import {
   type SetUserCredential,
+  SetUserCredentialAnswer,
   UserCredential,
   type UserCredentialKind,
   UserCredentialList,
@@ -36,7 +37,7 @@ export function credentialCalls({ call }: Parts) {
   return {
     /** Sets a credential of the caller. A repeated call changes nothing. */
     setCredential: (kind: UserCredentialKind, json: SetUserCredential, options?: CallOptions) =>
-      call(UserCredential, { method: 'PUT', path: `${path}/${kind}`, json, ...options }),
+      call(SetUserCredentialAnswer, { method: 'PUT', path: `${path}/${kind}`, json, ...options }),
     listCredentials: (options?: CallOptions) => call(UserCredentialList, { method: 'GET', path, ...options }),
     removeCredential: (kind: UserCredentialKind, query: UserCredentialQuery, options?: CallOptions) =>
       call(UserCredential, { method: 'DELETE', path: `${path}/${kind}`, query, ...options }),

@@ -1,5 +1,8 @@
 import type { UserCredentialRow } from './service-rows.ts'
 
+/** Setting that changes with every change of a credential. */
+export const USER_CREDENTIALS_REVISION = 'user-credentials-revision'
+
 export type UserCredentialKey = Pick<UserCredentialRow, 'owner' | 'kind' | 'target'>
 
 export interface UserCredentialStore {

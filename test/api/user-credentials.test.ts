@@ -149,7 +149,12 @@ describe('the service', () => {
   const noModel = { ...PLACES, modelServer: undefined }
   const refused = /only for credentials of the kind registry/
   test.each([
-    { what: 'a registry without a proxy', places: noProxy, more: { host: HOST }, message: /no egress proxy/ },
+    {
+      what: 'a registry without a proxy',
+      places: noProxy,
+      more: { host: HOST },
+      message: /inserts no credentials/,
+    },
     {
       what: 'a model key without a server',
       kind: 'openai-compatible',

@@ -33,7 +33,7 @@ describe('"agentweaver credential"', () => {
     const removed = await credential(['remove', 'registry', '--host', REGISTRY])
     const after = await credential(['list', '--json'])
 
-    expect(set.stderr).toBe('')
+    expect(set.stderr).toBe('The value was not checked: registries have no common request for it.\n')
     expect(set.stdout).toMatch(
       /^Your runs use this registry credential for registry\.npmjs\.org \(fingerprint [0-9a-f]{16}\)\.\n$/,
     )
@@ -46,19 +46,19 @@ describe('"agentweaver credential"', () => {
   })
 
   test('asks for the value at a terminal without showing it', async () => {
-    await using terminal = startAtTerminal(['credential', 'set', 'github'], { env })
-    await terminal.shows('Value of github: ')
+    await using terminal = startAtTerminal(['credential', 'set', 'registry', '--host', REGISTRY], { env })
+    await terminal.shows('Value of registry registry.npmjs.org: ')
     terminal.type(`${VALUE}\r`)
 
     expect(await terminal.exited).toBe(0)
-    expect(terminal.screen()).toContain('Your runs use this github credential for github.com')
+    expect(terminal.screen()).toContain('Your runs use this registry credential')
     expect(terminal.screen()).not.toContain(VALUE)
-    await credential(['remove', 'github'])
+    await credential(['remove', 'registry', '--host', REGISTRY])
   })
 
   test('is in the audit, which still verifies', async () => {
-    await credential(['set', 'github'], VALUE)
-    await credential(['remove', 'github'])
+    await credential(['set', 'registry', '--host', REGISTRY], VALUE)
+    await credential(['remove', 'registry', '--host', REGISTRY])
 
     const shown = await runCli(['audit', 'export', '--format', 'jsonl'], { env })
     const verified = await runCli(['audit', 'verify'], { env })

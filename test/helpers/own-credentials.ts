@@ -9,14 +9,6 @@ import { silentLog } from '../../runtime/kit/log.ts'
 import { OwnerRedactors } from '../../runtime/redaction/owner-redactors.ts'
 import type { Store } from '../../runtime/store/store.ts'
 
-/** No owner has set a credential. */
-export const NO_OWN_CREDENTIALS = {
-  of: () => [],
-  find: () => undefined,
-  read: () => Promise.reject(new Error('no owner has set a credential')),
-  onChange: () => () => undefined,
-}
-
 export const PLACES: CredentialPlaces = {
   modelServer: 'https://models.example.com/v1',
   registries: new Set(['npm.corp.example.com', 'registry.npmjs.org']),
@@ -45,8 +37,9 @@ export function ownCredentials({
 }: Around) {
   const seal = createSeal({ key: new Uint8Array(32).fill(root), keyId })
   const redactors = new OwnerRedactors([])
+  const check = async () => ({ isChecked: true }) as const
   const learn = (owner: string, value: string) => redactors.learn(owner, value)
   const credentials = new UserCredentials({ store, seal, learn, clock: now, log: silentLog })
-  const service = createUserCredentialService({ store, audit, credentials, seal, places, learn, now })
+  const service = createUserCredentialService({ store, audit, credentials, seal, places, learn, check, now })
   return { service, credentials, redactors, seal }
 }

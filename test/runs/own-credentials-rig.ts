@@ -48,12 +48,26 @@ async function startRegistry(authority: ReturnType<typeof createTestAuthority>) 
   return { asked, port: (server.address() as AddressInfo).port, close: () => server.close() }
 }
 
+/** GitHub's API: accepts the tokens of the test. */
+async function startGitHubApi(authority: ReturnType<typeof createTestAuthority>) {
+  const asked: string[] = []
+  const server = createServer(authority.serverFor('api.github.com'), (request, response) => {
+    const by = nameOf(request.headers.authorization)
+    asked.push(`${request.method} ${request.url} ${by}`)
+    response.writeHead(by === 'other' ? 401 : 200).end('{}')
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return { asked, port: (server.address() as AddressInfo).port, close: () => server.close() }
+}
+
 type Options = {
   /** More keys of the entry for GitHub. */
   readonly github?: string
   readonly operatorsToken?: boolean
   readonly env?: Record<string, string>
   readonly ceiling?: string
+  readonly hasGitHubApi?: boolean
   /** More names that lead to ports of this machine. */
   readonly names?: readonly (readonly [string, number])[]
 }
@@ -67,6 +81,7 @@ export async function aCompany({
   operatorsToken = false,
   names = [],
   ceiling = 'network_enabled: true\n',
+  hasGitHubApi = true,
 }: Omit<Options, 'env'> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-own-credentials-'))
   const authority = createTestAuthority()
@@ -75,8 +90,15 @@ export async function aCompany({
   const git = new GitServer(repositories, { authority, host: 'github.com', token: TOKENS.alice })
   await git.open('team/app')
   const registry = await startRegistry(authority)
+  const api = await startGitHubApi(authority)
   const proxy = await startNameProxy(
-    new Map([['github.com', git.port], [REGISTRY, registry.port], [OTHER_REGISTRY, registry.port], ...names]),
+    new Map([
+      ['github.com', git.port],
+      [REGISTRY, registry.port],
+      [OTHER_REGISTRY, registry.port],
+      ...(hasGitHubApi ? [['api.github.com', api.port] as const] : []),
+      ...names,
+    ]),
   )
   const files = {
     'egress.yaml': `apiVersion: agentweaver.io/v1
@@ -98,6 +120,7 @@ classes:
   return {
     git,
     registry,
+    api,
     repositories,
     settings: {
       AGENTWEAVER_EGRESS_FILE: join(folder, 'egress.yaml'),
@@ -109,6 +132,7 @@ classes:
     async close() {
       git.close()
       registry.close()
+      api.close()
       await proxy.close()
       rmSync(folder, { recursive: true, force: true })
     },
@@ -117,7 +141,7 @@ classes:
 
 /** A service of that company, with two owners. */
 export async function aServiceOfTwo({ env = {}, ...options }: Options = {}) {
-  const { git, registry, settings, close } = await aCompany(options)
+  const { git, registry, api, settings, close } = await aCompany(options)
   const started = await startService({ ...settings, ...env })
   onTestFinished(async () => {
     await started.close()
@@ -171,7 +195,7 @@ export async function aServiceOfTwo({ env = {}, ...options }: Options = {}) {
       },
     }
   }
-  return { ...started, git, registry, run, start, asking, eventsOf }
+  return { ...started, git, registry, api, run, start, asking, eventsOf }
 }
 
 /** Files below a folder that contain a text. */

@@ -1,3 +1,6 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
 import type { Caller } from '../../runtime/api/runs/service.ts'
 import { startModelServer } from '../fakes/model-server.ts'
@@ -94,7 +97,7 @@ it('uses a credential in a run that works from the moment it is set until it is 
 
 it('redacts a value in the events and results of its owner alone', async () => {
   const { run, userCredentials, store } = await aServiceOfTwo()
-  await userCredentials.set(alice, 'github', { value: 'Common-Text-Of-Everybody-1' })
+  await userCredentials.set(alice, 'registry', { host: REGISTRY, value: 'Common-Text-Of-Everybody-1' })
   // In two parts, so that the request itself does not have it.
   const print = 'a=Common-Text-Of; echo "$a-Everybody-1"; echo "$a-Everybody-1" > file'
 
@@ -146,4 +149,94 @@ it('calls the model with the key of the owner, and with the one of the operator 
     used: { credentialId: 'model-key' },
     key: `Bearer ${TOKENS.operator}`,
   })
+})
+
+it('asks GitHub through the proxy whether it accepts a token, and stores none that it refuses', async () => {
+  const { userCredentials, api, store } = await aServiceOfTwo()
+
+  const accepted = await userCredentials.set(alice, 'github', { value: TOKENS.alice })
+  const refused = userCredentials.set(bob, 'github', { value: 'ghp_aTokenThatGitHubDoesNotKnow000000001' })
+
+  await expect(refused).rejects.toMatchObject({
+    code: 'invalid_request',
+    message: 'GitHub does not accept this value: 401 Unauthorized. Nothing was stored.',
+  })
+  expect(accepted.unchecked).toBeUndefined()
+  expect(api.asked).toEqual(['GET /rate_limit Bearer alice', 'GET /rate_limit other'])
+  expect((await store.listUserCredentials()).map(({ owner }) => owner)).toEqual(['alice'])
+})
+
+it('stores a value unchecked, and says why, if its server cannot be asked or the ceiling forbids it', async () => {
+  const away = await aServiceOfTwo({ hasGitHubApi: false })
+  const narrow = await aServiceOfTwo({ ceiling: `network_enabled: true\negress_hosts: [${REGISTRY}]\n` })
+  const value = TOKENS.alice
+
+  const unreached = await away.userCredentials.set(alice, 'github', { value })
+  const forbidden = await narrow.userCredentials.set(alice, 'github', { value })
+  const registry = await narrow.userCredentials.set(alice, 'registry', { host: REGISTRY, value })
+
+  expect(unreached.unchecked).toMatch(/^the egress proxy did not let the request pass: /)
+  expect(forbidden.unchecked).toBe('the ceiling of this service does not allow api.github.com (egress_hosts)')
+  expect(registry.unchecked).toBe('registries have no common request for it')
+  expect(narrow.api.asked).toEqual([])
+})
+
+it('asks the model server whether it accepts a key', async () => {
+  let status = 401
+  const asked: unknown[] = []
+  const server = createServer((request, response) => {
+    asked.push([request.method, request.url, request.headers.authorization])
+    response.writeHead(status).end('{}')
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => void server.close())
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`
+  const { userCredentials } = await aServiceOfTwo({ env: { OPENAI_BASE_URL: url } })
+  const set = () => userCredentials.set(alice, 'openai-compatible', { value: TOKENS.alice })
+
+  await expect(set()).rejects.toThrow(
+    `The model server at ${url} does not accept this value: 401 Unauthorized.`,
+  )
+  expect(await userCredentials.list(alice)).toEqual({ items: [] })
+  status = 404
+  expect(await set()).toMatchObject({ unchecked: 'its server answered 404 Not Found' })
+  status = 200
+  expect((await set()).unchecked).toBeUndefined()
+  expect(asked).toEqual(Array(3).fill(['GET', '/v1/models', `Bearer ${TOKENS.alice}`]))
+})
+
+it('refuses a run whose repository needs a token that its owner has not set, before it exists', async () => {
+  const { service, userCredentials } = await aServiceOfTwo({ github: 'credential: github,' })
+  const workspace = { kind: 'git', url: 'https://github.com/team/app' } as const
+  const start = (caller: Caller) =>
+    service.startRun(caller, { ...aRun('/', []), workspace, policy: { network_enabled: true } })
+  await userCredentials.set(alice, 'github', { value: TOKENS.alice })
+
+  await expect(start(bob)).rejects.toMatchObject({
+    code: 'workspace_invalid',
+    message:
+      'The repository https://github.com/team/app is cloned with your own credential, which you have not set: agentweaver credential set github',
+  })
+  expect((await service.listRuns(bob, { kind: 'agent', limit: 10 })).items).toEqual([])
+  expect((await start(alice)).workspace).toMatchObject(workspace)
+})
+
+it('refuses agents whose model needs a credential that their owner has not set', async () => {
+  const { service, userCredentials, aWorkspace } = await aServiceOfTwo({
+    env: { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1', AGENTWEAVER_MODEL_CREDENTIAL: 'openai-compatible' },
+  })
+  const start = (kind: 'copilot' | 'openaiCompatible') =>
+    service.startRun(alice, { ...aRun(aWorkspace(kind), []), agent: { kind, model: 'any' } })
+
+  await expect(start('copilot')).rejects.toThrow(/set yours with "agentweaver credential set github"/)
+  await expect(start('openaiCompatible')).rejects.toThrow(
+    'needs your key of http://127.0.0.1:9/v1: set it with "agentweaver credential set openai-compatible"',
+  )
+  expect((await service.listRuns(alice, { kind: 'agent', limit: 10 })).items).toEqual([])
+  await userCredentials.set(alice, 'github', { value: TOKENS.alice })
+  await userCredentials.set(alice, 'openai-compatible', { value: TOKENS.alice })
+
+  const { id } = await start('openaiCompatible')
+  expect((await service.cancel(alice, id)).id).toBe(id)
 })

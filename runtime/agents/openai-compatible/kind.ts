@@ -17,6 +17,10 @@ export const openaiCompatible = {
         'an agent of kind openaiCompatible needs an endpoint: start the service with OPENAI_BASE_URL (in a cluster: models.openaiCompatible of the environment file)',
       )
     }
+    if (operator.lacksModelKey?.(operator.owner))
+      throw invalidRequest(
+        `an agent of kind openaiCompatible needs your key of ${server}: set it with "agentweaver credential set openai-compatible"`,
+      )
     const name = offeredModel(request, operator)
     const agent = { kind: 'openaiCompatible', ...charterOf(request) } as const
     if (egressUrl !== undefined)

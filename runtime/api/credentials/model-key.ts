@@ -1,4 +1,4 @@
-import { MODEL_CREDENTIAL } from '../../../contracts/egress.ts'
+import { MODEL_CREDENTIAL, OF_EACH_OWNER } from '../../../contracts/egress.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Credentials } from './credentials.ts'
 import { isOwnId } from './user-credentials.ts'
@@ -19,7 +19,8 @@ export function withModelKey(
       'invalid_config',
       `AGENTWEAVER_CREDENTIALS_FILE: the id ${reserved} is reserved for the credentials of users; use one that does not begin with own-`,
     )
-  if (modelCredential !== undefined && !credentials.has(modelCredential))
+  const isKnown = modelCredential === OF_EACH_OWNER.model || credentials.has(modelCredential ?? '')
+  if (modelCredential !== undefined && !isKnown)
     throw new SandboxError(
       'invalid_config',
       `AGENTWEAVER_MODEL_CREDENTIAL: AGENTWEAVER_CREDENTIALS_FILE has no credential ${modelCredential}`,

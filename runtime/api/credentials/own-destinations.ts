@@ -32,5 +32,16 @@ export function withOwnCredential(
   return { destination: { ...anonymous, credential, attach } }
 }
 
+/** Whether the entry names the credential of each owner, and this owner has not set it. */
+export const isMissing = (
+  destination: ListedDestination,
+  own: readonly UserCredential[],
+  isOperators: (id: string) => boolean,
+): boolean => {
+  const { credential: named, accepts } = destination
+  const isRequired = named !== undefined && named === accepts && !isOperators(named)
+  return isRequired && withOwnCredential(destination, own, isOperators).destination.credential === undefined
+}
+
 const targetOf = (kind: NonNullable<ListedDestination['accepts']>, { host }: EgressDestination): string =>
   kind === 'github' ? GITHUB_TARGET : host

@@ -1,6 +1,6 @@
-import { randomUUID } from 'node:crypto'
 import {
   type SetUserCredential,
+  type SetUserCredentialAnswer,
   USER_CREDENTIAL_LIMITS,
   type UserCredential,
   type UserCredentialKind,
@@ -15,9 +15,10 @@ import type { UserCredentialRow } from '../../store/service-rows.ts'
 import type { Store, Transaction } from '../../store/store.ts'
 import type { AuditTrail } from '../runs/audit-trail.ts'
 import type { Caller } from '../runs/service.ts'
+import type { CredentialCheck } from './credential-check.ts'
 import { GITHUB_TARGET } from './own-destinations.ts'
 import type { Seal } from './sealed-value.ts'
-import { toUserCredential, USER_CREDENTIALS_REVISION, type UserCredentials } from './user-credentials.ts'
+import { toUserCredential, type UserCredentials } from './user-credentials.ts'
 
 /** A caller with the API key of the request. Signed-in people have none. */
 export type CredentialCaller = Caller & { readonly apiKeyId?: string }
@@ -25,7 +26,11 @@ export type CredentialCaller = Caller & { readonly apiKeyId?: string }
 /** The credentials of the caller. Nobody reads or changes those of others, and nobody reads a value. */
 export interface UserCredentialService {
   /** Replaces the value for the same target. */
-  set(caller: CredentialCaller, kind: UserCredentialKind, wanted: SetUserCredential): Promise<UserCredential>
+  set(
+    caller: CredentialCaller,
+    kind: UserCredentialKind,
+    wanted: SetUserCredential,
+  ): Promise<SetUserCredentialAnswer>
   list(caller: Caller): Promise<UserCredentialList>
   /** In force for the next request of every run when it returns. `not_found` if there is none. */
   remove(caller: CredentialCaller, kind: UserCredentialKind, of: UserCredentialQuery): Promise<UserCredential>
@@ -46,15 +51,20 @@ type Deps = {
   readonly seal: Seal
   readonly places: CredentialPlaces
   readonly learn: (owner: string, value: string) => void
+  /** Absent where the service has no way through the egress proxy. */
+  readonly check?: CredentialCheck | undefined
   readonly now: () => Date
 }
+
+const NO_CHECK: CredentialCheck = async () => ({
+  isChecked: false,
+  reason: 'the service of this deployment has no way to its server',
+})
 
 const invalid = (message: string) => new SandboxError('invalid_request', message)
 
 export function createUserCredentialService(deps: Deps): UserCredentialService {
-  const { store, audit, credentials, seal, places, learn, now } = deps
-
-  const announce = (tx: Transaction) => tx.writeSetting(USER_CREDENTIALS_REVISION, randomUUID())
+  const { store, audit, credentials, seal, places, learn, check = NO_CHECK, now } = deps
 
   return {
     async set(caller, kind, { value, host, user }) {
@@ -64,6 +74,7 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
       const of = { owner, kind, target: usableTarget(places, kind, host), ...present({ user }) }
       // Before it is stored, so that no event or log line can show it.
       learn(owner, value)
+      const checked = await check({ kind, target: of.target, value })
       const fingerprint = seal.fingerprintOf(of, value)
       const row: UserCredentialRow = {
         ...of,
@@ -76,11 +87,10 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
         await tx.auditHead('')
         await refuseMore(tx, row)
         await tx.writeUserCredential(row)
-        await announce(tx)
         await audit.append(tx, '', [recordOf(row, caller, { kind: 'credential.set', at: row.setAt })])
       })
       await credentials.refresh()
-      return toUserCredential(row)
+      return { ...toUserCredential(row), ...(!checked.isChecked && { unchecked: checked.reason }) }
     },
 
     async list({ owner }) {
@@ -92,7 +102,6 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
         await tx.auditHead('')
         const row = await requireOne(tx, caller, { kind, host })
         await tx.deleteUserCredential(row)
-        await announce(tx)
         const at = now().toISOString()
         await audit.append(tx, '', [recordOf(row, caller, { kind: 'credential.removed', at })])
         const view = toUserCredential(row)
@@ -106,21 +115,24 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
 }
 
 /** The target of a new credential. A credential that no run could use is refused. */
-function usableTarget(
-  { modelServer, registries }: CredentialPlaces,
-  kind: UserCredentialKind,
-  host: string | undefined,
-): string {
-  if (kind !== 'registry') {
-    if (host !== undefined) throw invalid('`host` is only for credentials of the kind registry.')
-    if (kind === 'github') return GITHUB_TARGET
-    if (modelServer !== undefined) return modelServer
-    throw invalid(
-      'This service has no model server that agents reach through the egress proxy (OPENAI_BASE_URL), so no run could use this key.',
-    )
-  }
+function usableTarget(places: CredentialPlaces, kind: UserCredentialKind, host: string | undefined): string {
+  if (kind === 'registry') return registryOf(places, host)
+  if (host !== undefined) throw invalid('`host` is only for credentials of the kind registry.')
+  return kind === 'github' ? GITHUB_TARGET : modelServerOf(places)
+}
+
+function modelServerOf({ modelServer }: CredentialPlaces): string {
+  if (modelServer !== undefined) return modelServer
+  throw invalid(
+    'This service has no model server that agents reach through the egress proxy (OPENAI_BASE_URL), so no run could use this key.',
+  )
+}
+
+function registryOf({ registries }: CredentialPlaces, host: string | undefined): string {
   if (registries === undefined)
-    throw invalid('This deployment has no egress proxy, so no run could use this credential.')
+    throw invalid(
+      'The egress proxy of this deployment inserts no credentials, so no run could use this one. An operator can change that with egress.credentials of the environment (docs/placeholders.md).',
+    )
   const target = hostOf(host)
   if (registries.has(target)) return target
   const known = registries.size === 0 ? 'It has none.' : `It has ${[...registries].sort().join(', ')}.`

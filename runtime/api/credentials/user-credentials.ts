@@ -5,16 +5,14 @@ import type { Log } from '../../kit/log.ts'
 import { present } from '../../kit/present.ts'
 import type { UserCredentialRow } from '../../store/service-rows.ts'
 import type { Store } from '../../store/store.ts'
+import { USER_CREDENTIALS_REVISION } from '../../store/user-credential-store.ts'
 import { repeat } from '../runs/repeat.ts'
 import type { Seal } from './sealed-value.ts'
 
-/** Credentials that another process of the deployment has set are used and redacted here after this time. */
-const LOOK_EVERY_MS = 500
+/** Credentials that another process has set are used and redacted here after this time. Without one, only an erasure changes them. */
+const LOOK_EVERY_MS = { postgres: 500, sqlite: 5_000 } as const
 /** A use is stored at most once in this time. */
 const NOTE_EVERY_MS = 60_000
-
-/** Setting of the store that changes with every change of a credential. */
-export const USER_CREDENTIALS_REVISION = 'user-credentials-revision'
 
 const OWN = 'own-'
 
@@ -60,11 +58,10 @@ export class UserCredentials {
     this.#options = options
   }
 
-  /** Reads them for the first time, and again and again where other processes write them. */
+  /** Reads them for the first time, and again after each change. */
   async start(): Promise<{ stop(): Promise<void> }> {
     await this.refresh()
     const { store, log } = this.#options
-    if (store.engine !== 'postgres') return { stop: async () => undefined }
     const look = async () => {
       if ((await store.readSetting(USER_CREDENTIALS_REVISION)) !== this.#revision) await this.refresh()
     }
@@ -73,7 +70,7 @@ export class UserCredentials {
         look().catch((error: unknown) =>
           log.warn('the credentials of users could not be read', { error: messageOf(error) }),
         ),
-      LOOK_EVERY_MS,
+      LOOK_EVERY_MS[store.engine],
     )
   }
 
@@ -171,3 +168,12 @@ export class UserCredentials {
 
 const keyOf = (row: UserCredentialRow): string =>
   JSON.stringify([row.owner, row.kind, row.target, row.sealed])
+
+/** Where no process inserts the credentials of owners. */
+export const NO_OWN_CREDENTIALS: Pick<UserCredentials, 'of' | 'find' | 'read' | 'onChange'> = {
+  of: () => [],
+  find: () => undefined,
+  read: () =>
+    Promise.reject(new SandboxError('credential_absent', 'this deployment inserts no credentials of owners')),
+  onChange: () => () => undefined,
+}

@@ -13,11 +13,13 @@ import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { BoundSandbox } from '../../sandboxes/provider.ts'
 import type { RunRow, Store } from '../../store/store.ts'
+import type { CheckAccess } from '../credentials/credential-check.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 import { patiently } from '../runs/drive/patient-store.ts'
 import type { Restrictions } from '../runs/restrictions/restrictions.ts'
 import { AccessRenewal } from './access-renewal.ts'
 import { ByteBudgets } from './byte-budgets.ts'
+import { type CheckTarget, createCheckNetwork } from './check-network.ts'
 import type { CredentialWanted } from './egress-process.ts'
 import { EgressProcesses } from './egress-processes.ts'
 import type { NetworkRules } from './network-rules.ts'
@@ -99,6 +101,8 @@ export class LocalEgress implements SandboxEgress {
   readonly #options: LocalEgressOptions
   readonly #processes: EgressProcesses
   readonly #open = new Map<string, Opened>()
+  /** Values that are not stored yet, by the network of their check. */
+  readonly #checked = new Map<string, string>()
   readonly #unfollow: () => void
   readonly #renewals = new Map<string, AccessRenewal>()
   readonly #closing = new Map<string, Promise<void>>()
@@ -233,8 +237,33 @@ export class LocalEgress implements SandboxEgress {
     }
   }
 
+  /** The network of a check, which lives until `use` ends. Restrictions of all runs apply to it. */
+  async lend<T>(target: CheckTarget, value: string, use: (access: CheckAccess) => Promise<T>): Promise<T> {
+    const { keys, clock, trust } = this.#options
+    const { generation, podUid, remove } = await createCheckNetwork(target, LOOPBACK)
+    const { runId, socketPath } = generation
+    const key = keyOf(runId, generation.generation)
+    const sandbox = { ...generation, kind: 'agent', podUid, isIsolated: false } as const
+    const never = new AbortController().signal
+    this.#checked.set(key, value)
+    this.#open.set(key, { owner: '', sandbox: { ...sandbox, brokerPath: '', signal: never }, generation })
+    try {
+      const modelUrl = await this.url()
+      const pod = podOf(podUid)
+      const request = { runId, generation: 0, caller: 'agent-host', pod, now: clock() } as const
+      const token = await signEgressToken(keys.ticketKey, request)
+      return await use({ socketPath, modelUrl, token, ca: trust.bundle })
+    } finally {
+      this.#checked.delete(key)
+      await this.close(generation)
+      await remove()
+    }
+  }
+
   /** A credential of an owner is given only for sandboxes of this owner. */
   async #readCredential({ runId, generation, credential }: CredentialWanted): Promise<string> {
+    const checked = this.#checked.get(keyOf(runId, generation))
+    if (checked !== undefined) return checked
     const opened = this.#open.get(keyOf(runId, generation))
     if (!opened) throw new SandboxError('credential_absent', 'the sandbox has no network any more')
     return this.#options.credentials.read(credential, opened.owner)

@@ -9,7 +9,7 @@ import type { ListedDestination } from '../../../policies/agent/egress/allowlist
 import { replaceFile } from '../../state-folder/replace-file.ts'
 import type { RunRow } from '../../store/store.ts'
 import type { Credentials } from '../credentials/credentials.ts'
-import { withOwnCredential } from '../credentials/own-destinations.ts'
+import { isMissing, withOwnCredential } from '../credentials/own-destinations.ts'
 import { placeholderOf } from '../credentials/placeholder.ts'
 import { isOwnId, type UserCredentials } from '../credentials/user-credentials.ts'
 
@@ -27,6 +27,13 @@ export interface RunCredentials {
   readonly read: (credential: string, owner: string) => Promise<string>
   /** The credential of an owner for a model server. */
   readonly ownModelKey: (owner: string, upstream: string) => string | undefined
+  readonly hasOperators: (credential: string) => boolean
+  /** The kind of credential that an entry for the host requires of each owner, and this owner has not set. */
+  readonly missingAt: (
+    owner: string,
+    host: string,
+    destinations: readonly ListedDestination[],
+  ) => 'github' | 'registry' | undefined
   /** Calls back when owners have changed their credentials. */
   readonly onChange: (follower: (owners: ReadonlySet<string>) => Promise<void> | void) => () => void
 }
@@ -74,6 +81,10 @@ export function createRunCredentials(
     read: (credential, owner) =>
       isOwnId(credential) ? own.read(owner, credential) : credentials.read(credential),
     ownModelKey: (owner, upstream) => own.find(owner, 'openai-compatible', upstream)?.credentialId,
+    hasOperators: credentials.has,
+    missingAt: (owner, host, listed) =>
+      listed.filter((one) => one.host === host).find((one) => isMissing(one, own.of(owner), credentials.has))
+        ?.accepts,
     onChange: (follower) => own.onChange(follower),
     forRun({ id: runId, owner }, listed) {
       const ownOnes = own.of(owner)

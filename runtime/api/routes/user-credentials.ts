@@ -2,6 +2,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import * as z from 'zod'
 import {
   SetUserCredential,
+  SetUserCredentialAnswer,
   UserCredential,
   UserCredentialKind,
   UserCredentialList,
@@ -37,10 +38,11 @@ export const userCredentialRoutes: FastifyPluginAsyncZod<
   const setSchema = {
     ...schema,
     operationId: 'setCredential',
-    summary: 'Set a credential for the runs of the caller; no response contains its value',
+    summary:
+      'Set a credential for the runs of the caller; no response contains its value. A value that its server does not accept is refused',
     params: KindParams,
     body: SetUserCredential,
-    response: { 200: UserCredential, ...problems(403, 409, 415) },
+    response: { 200: SetUserCredentialAnswer, ...problems(403, 409, 415) },
   }
   // Without an idempotency key, which would store a digest of the value. A repeated request changes nothing.
   app.put('/:kind', { schema: setSchema }, async (request) => {

@@ -3,6 +3,7 @@ import { toText } from '../codec.ts'
 import type { Scope } from '../engine.ts'
 import type { ErasureStore } from '../erasure-store.ts'
 import type { Write } from './blobs.ts'
+import { deleteUserCredentialsOf } from './user-credentials.ts'
 
 /** Tables with rows of runs, children before their parents. The events are deleted before, in parts. */
 const TABLES_OF_RUNS = [
@@ -76,9 +77,10 @@ async function eraseContributor({ db }: Pick<Scope, 'db'>, owner: string): Promi
   await db.deleteFrom('run_contributions').where('person', '=', owner).execute()
 }
 
-async function eraseOwner({ db }: Scope, name: string): Promise<number> {
+async function eraseOwner(scope: Scope, name: string): Promise<number> {
+  const { db } = scope
   const owner = toText(name)
-  await db.deleteFrom('user_credentials').where('owner', '=', owner).execute()
+  await deleteUserCredentialsOf(scope, name)
   await db.deleteFrom('trusted_folders').where('owner', '=', owner).execute()
   await db.deleteFrom('idempotency_keys').where('owner', '=', owner).execute()
   await eraseContributor({ db }, owner)

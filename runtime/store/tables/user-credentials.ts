@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { Selectable } from 'kysely'
 import { present, toOptionalText, toText } from '../codec.ts'
 import { UserCredentialKinds } from '../columns.ts'
@@ -5,12 +6,14 @@ import type { Scope } from '../engine.ts'
 import { RowReader } from '../row-reader.ts'
 import type { Tables } from '../schema.ts'
 import type { UserCredentialRow } from '../service-rows.ts'
-import type {
-  UserCredentialKey,
-  UserCredentialStore,
-  UserCredentialTransaction,
+import {
+  USER_CREDENTIALS_REVISION,
+  type UserCredentialKey,
+  type UserCredentialStore,
+  type UserCredentialTransaction,
 } from '../user-credential-store.ts'
 import type { Write } from './blobs.ts'
+import { writeSetting } from './settings.ts'
 
 type Row = Selectable<Tables['user_credentials']>
 
@@ -48,29 +51,40 @@ async function listUserCredentials({ db }: Scope, owner?: string): Promise<UserC
 }
 
 /** Replaces the credential of the same owner, kind and target. */
-async function writeUserCredential({ db }: Scope, credential: UserCredentialRow): Promise<void> {
+async function writeUserCredential(scope: Scope, credential: UserCredentialRow): Promise<void> {
   const row = toRow(credential)
   const { owner: _owner, kind: _kind, target: _target, ...change } = row
-  await db
+  await scope.db
     .insertInto('user_credentials')
     .values(row)
     .onConflict((conflict) => conflict.columns(['owner', 'kind', 'target']).doUpdateSet(change))
     .execute()
+  await announceChange(scope)
 }
 
 /** Returns false if there is none. */
 async function deleteUserCredential(
-  { db }: Scope,
+  scope: Scope,
   { owner, kind, target }: UserCredentialKey,
 ): Promise<boolean> {
-  const { numDeletedRows } = await db
+  const { numDeletedRows } = await scope.db
     .deleteFrom('user_credentials')
     .where('owner', '=', toText(owner))
     .where('kind', '=', kind)
     .where('target', '=', toText(target))
     .executeTakeFirstOrThrow()
+  await announceChange(scope)
   return numDeletedRows > 0n
 }
+
+export async function deleteUserCredentialsOf(scope: Scope, owner: string): Promise<void> {
+  await scope.db.deleteFrom('user_credentials').where('owner', '=', toText(owner)).execute()
+  await announceChange(scope)
+}
+
+/** Processes that have read the credentials look at this setting. */
+const announceChange = (scope: Scope): Promise<void> =>
+  writeSetting(scope, USER_CREDENTIALS_REVISION, randomUUID())
 
 async function noteUserCredentialUse(
   { db }: Scope,

@@ -26,6 +26,7 @@ function repositoryOf({ url }: Pick<GitSource, 'url'>): GitUrl {
 type Wish = {
   readonly source: GitSource
   readonly kind: SandboxKind
+  readonly owner: string
   readonly settings: SandboxSettings
 }
 
@@ -44,6 +45,13 @@ export function requireReachable(
   const access = cloneAccess(destinations, repository, 'work')
   if (access !== 'allowed')
     throw new SandboxError('policy_denied', notListed(networks, { ...wish, repository, access }))
+  const missing = networks.missingCredential(wish, repository.host)
+  if (missing) throw invalid(missingWords(repository, missing))
+}
+
+const missingWords = ({ url, host }: GitUrl, kind: 'github' | 'registry'): string => {
+  const command = kind === 'github' ? 'github' : `registry --host ${host}`
+  return `The repository ${url} is cloned with your own credential, which you have not set: agentweaver credential set ${command}`
 }
 
 const noNetwork = ({ network_enabled: isAllowed }: SandboxSettings): string =>

@@ -213,7 +213,7 @@ async function insert({ run: deps, audit }: StartDeps, insertion: Insertion): Pr
     const { patch, notices } = await settleSettings(tx, settingsSource, { owner: run.owner, at })
     const settings = settledSettings(wanted, settingsOfRun(policy, patch, requestedSettings(wanted.request)))
     if (run.workspace.kind === 'git')
-      requireReachable(deps, { source: run.workspace, kind: run.kind, settings })
+      requireReachable(deps, { source: run.workspace, kind: run.kind, owner: run.owner, settings })
     const policyVersion = deps.governance.version(settings)
     const source = from && originOf(from, origin.parts)
     const inherited = present({ source, touched: from?.touched })

@@ -11,6 +11,11 @@ export interface RunNetworks {
     run: Pick<RunRow, 'kind' | 'settings' | 'allowedHosts'>,
     host: string,
   ): 'allowed' | 'withheld' | 'unlisted'
+  /** The kind of credential that the owner of a run must set to use a host. Undefined if none is missing. */
+  missingCredential(
+    run: Pick<RunRow, 'kind' | 'owner' | 'settings'>,
+    host: string,
+  ): 'github' | 'registry' | undefined
   /** Whether the proxy does not enforce the limits of the host's entry, because it does not read TLS there. */
   isLoosened(run: Pick<RunRow, 'kind'>, host: string): boolean
   /** Applies what people have allowed to a run. */

@@ -1,0 +1,37 @@
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { EgressDestination, EgressGeneration, ModelRoute } from '../../../contracts/egress.ts'
+
+/** What the service itself asks through the egress proxy, when an owner sets a credential. */
+export interface CheckTarget {
+  readonly destinations: EgressDestination[]
+  /** Its credential is the value that is checked. */
+  readonly modelRoute?: ModelRoute
+}
+
+/** The network of one check: nothing but its target is reachable, and nobody else can open its sockets. */
+export interface CheckNetwork {
+  readonly generation: EgressGeneration & { readonly socketPath: string }
+  readonly podUid: string
+  remove(): Promise<void>
+}
+
+export async function createCheckNetwork(
+  { destinations, modelRoute }: CheckTarget,
+  loopback: string,
+): Promise<CheckNetwork> {
+  const folder = await mkdtemp(join(tmpdir(), 'aw-check-'))
+  const podUid = randomUUID()
+  return {
+    generation: {
+      ...{ runId: `check_${podUid}`, generation: 0, phase: 'work', destinations },
+      socketPath: join(folder, 'socket'),
+      pod: { uid: podUid, addresses: [loopback] },
+      ...(modelRoute && { modelRoute: { ...modelRoute, brokerPath: join(folder, 'model') } }),
+    },
+    podUid,
+    remove: () => rm(folder, { recursive: true, force: true }),
+  }
+}
