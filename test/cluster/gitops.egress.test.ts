@@ -45,6 +45,8 @@ function egressWithGit(): string {
   ]
   const { address } = GIT_PLACE
   const github = { preset: 'github', mode: 'full', repositories: [GIT_REPOSITORY], addresses: [address] }
+  const isOther = ({ host }: { host?: string }) => host !== 'github.com' && host !== 'api.github.com'
+  policy.classes.agent = policy.classes.agent.filter(isOther)
   policy.classes.agent.push({ ...github, why: 'the repository of the team' })
   policy.classes.command.push(...entries)
   policy.classes.agent.push(...entries)
