@@ -14,7 +14,7 @@ export class OwnerRedactors {
   readonly #owners = new Map<string, Kept>()
   #ofAll: Redactor | undefined
 
-  /** `secrets`: those of the deployment, which are redacted everywhere. */
+  /** `secrets`: the deployment's own, which are redacted everywhere. */
   constructor(secrets: readonly string[]) {
     this.#secrets = secrets
   }
@@ -35,7 +35,7 @@ export class OwnerRedactors {
     this.#ofAll = undefined
   }
 
-  /** For what is about no single owner, such as the log. */
+  /** For texts about no single owner, such as the log. */
   readonly text = (text: string): string => {
     const all = [...this.#owners.values()].flatMap(({ values }) => [...values])
     this.#ofAll ??= createRedactor({ secrets: [...this.#secrets, ...all], pii: false })

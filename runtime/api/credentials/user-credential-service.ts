@@ -23,7 +23,7 @@ import { toUserCredential, type UserCredentials } from './user-credentials.ts'
 /** A caller with the API key of the request. Signed-in people have none. */
 export type CredentialCaller = Caller & { readonly apiKeyId?: string }
 
-/** The credentials of the caller. Nobody reads or changes those of others, and nobody reads a value. */
+/** The credentials of the caller. Every caller has only the own ones, and no call returns a value. */
 export interface UserCredentialService {
   /** Replaces the value for the same target. */
   set(
@@ -32,7 +32,7 @@ export interface UserCredentialService {
     wanted: SetUserCredential,
   ): Promise<SetUserCredentialAnswer>
   list(caller: Caller): Promise<UserCredentialList>
-  /** In force for the next request of every run when it returns. `not_found` if there is none. */
+  /** In force for the next request of every run when it returns. `not_found` without one. */
   remove(caller: CredentialCaller, kind: UserCredentialKind, of: UserCredentialQuery): Promise<UserCredential>
 }
 

@@ -22,7 +22,7 @@ const TABLES_OF_RUNS = [
   'events',
 ] as const
 
-/** The newest first, so that what is left of an interrupted erasure is the beginning of the run. */
+/** The newest first, so that an interrupted erasure leaves the beginning of the run. */
 async function deleteEvents({ db }: Scope, runId: string, limit: number): Promise<number> {
   const newest = db
     .selectFrom('events')
@@ -61,7 +61,7 @@ export async function eraseRun({ db }: Scope, id: string): Promise<number> {
   return Number(numDeletedRows)
 }
 
-/** Stands for an erased person in the runs of others. Nobody can be shown to be another person than this one. */
+/** Stands for an erased person in the runs of others. No caller can be shown to be a different person. */
 const ERASED = 'an erased person'
 
 /** The rows stay, so that the person cannot come back and approve what the person had asked for. */

@@ -64,7 +64,7 @@ async function* erase(
   { caller, owner }: { readonly caller: Caller; readonly owner: string },
 ): AsyncGenerator<ErasedData> {
   const { store, log } = deps
-  // The keys first: nobody starts a run with them meanwhile.
+  // The keys first, so that no new run can be started with them.
   const done = { isComplete: false, runs: 0, events: 0, records: 0, keys: await store.eraseOwner(owner) }
   for (const { id } of await everyRun(store, owner)) {
     for (let deleted = EVENTS_AT_ONCE; deleted === EVENTS_AT_ONCE; ) {
