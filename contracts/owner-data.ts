@@ -3,11 +3,13 @@ import { Run } from './api.ts'
 import { ApiKey } from './api-keys.ts'
 import { AuditEntry } from './audit.ts'
 import { RunEnvelope } from './events.ts'
+import { UserCredential } from './user-credentials.ts'
 
-/** One line of an export: the owner, an API key, a folder with settings in force, a run, an event or an audit record of a run. */
+/** One line of an export: the owner, an API key, a credential without its value, a folder with settings in force, a run, an event or an audit record of a run. */
 export const OwnerDataLine = z.discriminatedUnion('type', [
   z.object({ type: z.literal('owner'), owner: z.string(), at: z.iso.datetime() }),
   z.object({ type: z.literal('key'), key: ApiKey }),
+  z.object({ type: z.literal('credential'), credential: UserCredential }),
   /** `settings`: the text of the settings file in force; absent if there was none. */
   z.object({
     type: z.literal('trusted_folder'),

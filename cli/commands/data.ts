@@ -26,7 +26,7 @@ function exportDataCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'export',
     about:
-      'Export what the service stores of you, or of another owner, as JSON Lines: API keys without their secrets, trusted folders, runs, events and audit records. The files of a run are not included: use diff, fetch and pull.',
+      'Export what the service stores of you, or of another owner, as JSON Lines: API keys and credentials without their secrets, trusted folders, runs, events and audit records. The files of a run are not included: use diff, fetch and pull.',
     example: 'agentweaver data export > me.jsonl\nagentweaver data export --owner ada > ada.jsonl',
   }).option('--owner <name>', 'another owner; for operators and auditors, and recorded in the audit')
   command.action(async () => {
@@ -50,7 +50,7 @@ function eraseDataCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'erase',
     about:
-      'Erase what the service stores of an owner whose runs have ended: keys, trusted folders, runs with their events, files and audit records. It cannot be undone; export first. The final head of the audit of each run stays, so that the audit can still be verified.',
+      'Erase what the service stores of an owner whose runs have ended: keys, credentials, trusted folders, runs with their events, files and audit records. It cannot be undone; export first. The final head of the audit of each run stays, so that the audit can still be verified.',
     example: 'agentweaver data erase --owner ada',
   })
     .requiredOption('--owner <name>', 'whose data; for operators')

@@ -5,6 +5,8 @@ import type { Caller } from '../../runtime/api/runs/service.ts'
 import { alice, aRun, bob, follow, operator, shell, startService, tool } from './service-rig.ts'
 
 const auditor: Caller = { owner: 'rita', role: 'auditor' }
+/** Set through the service. */
+const TOKEN = 'ghp_aTokenOfAliceInTheTestOfHerData00001'
 const NOTE = 'a note that only alice has'
 
 async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
@@ -34,6 +36,7 @@ async function aService() {
       createdAt: new Date().toISOString(),
     }),
   )
+  await rig.userCredentials.set(alice, 'github', { value: TOKEN })
   const verify = async () => (await collect(await service.verifyAudit(operator, {}))).at(-1)
   const file = config.store.kind === 'sqlite' ? config.store.file : ''
   return { ...rig, id, other: other.id, verify, file }
@@ -72,7 +75,8 @@ describe('the data of an owner', () => {
     expect(JSON.stringify(own)).toContain(NOTE)
     expect(own.at(-1)).toEqual({ type: 'end', runs: 1, events: countOf('event'), records: countOf('audit') })
     expect(countOf('audit')).toBeGreaterThan(2)
-    expect(countOf('key')).toBe(1)
+    expect([countOf('key'), countOf('credential')]).toEqual([1, 1])
+    expect(JSON.stringify(own)).not.toContain(TOKEN)
     expect(countOf('trusted_folder')).toBe(1)
     expect(seen.length).toBe(own.length)
     const { items } = await service.readAudit(operator, { run: 'deployment', limit: 100 })
@@ -91,7 +95,9 @@ describe('the data of an owner', () => {
     await expect(service.readRun(operator, id)).rejects.toMatchObject({ code: 'not_found' })
     // The deployment's chain keeps the id and the final head, and nothing that the person wrote.
     expect(tablesWith(file, [id])).toEqual(['audit'])
-    expect(tablesWith(file, ['alice'])).toEqual([])
+    expect(tablesWith(file, [NOTE, TOKEN])).toEqual([])
+    // A record of that chain names who set a credential.
+    expect(tablesWith(file, ['alice'])).toEqual(['audit'])
     expect((await service.readRun(bob, other)).state).toBe('succeeded')
     expect(await verify()).toMatchObject({ ok: true, problems: [] })
     const { items } = await service.readAudit(operator, { run: 'deployment', limit: 100 })

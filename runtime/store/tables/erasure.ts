@@ -11,7 +11,6 @@ const TABLES_OF_RUNS = [
   'checkpoints',
   'blobs',
   'egress_networks',
-  'run_contributions',
   'queue',
   'claims',
   'calls',

@@ -3,6 +3,7 @@ import { entryOf } from '../../../audit/entry.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { RunRow } from '../../../store/store.ts'
+import { toUserCredential } from '../../credentials/user-credentials.ts'
 import { toApiKey } from '../../people/api-keys.ts'
 import { readsWholeAudit } from '../../people/rights.ts'
 import type { AuditTrail } from '../audit-trail.ts'
@@ -57,6 +58,8 @@ async function* linesOf(deps: Deps, owner: string): Lines {
   const { store, clock, views } = deps
   yield { type: 'owner', owner, at: clock().toISOString() }
   yield* keysOf(deps, owner)
+  for (const row of await store.listUserCredentials(owner))
+    yield { type: 'credential', credential: toUserCredential(row) }
   yield* foldersOf(deps, owner)
   const count = { runs: 0, events: 0, records: 0 }
   for await (const row of runsOf(store, owner)) {
