@@ -14,7 +14,13 @@ import { inFolder } from '../service/folder-refusal.ts'
 import { defaultAgent, nameOf } from '../view/agent-names.ts'
 import { type CliContext, newServiceCommand, openConnection, parseOptions } from './command.ts'
 import { folderAt } from './folder-at.ts'
-import { collectWords } from './pairs.ts'
+import {
+  refuseUploadOptions,
+  repositoryAt,
+  SourceOptions,
+  sourceOptions,
+  uploadFolder,
+} from './source-options.ts'
 import { afterStart, requireTerminal, StartOptions, startOptions, toStart } from './start-options.ts'
 
 const KINDS = new Map(REQUESTED_KINDS.map((kind) => [nameOf(kind), kind]))
@@ -23,12 +29,7 @@ const AGENT_NAMES = [...KINDS.keys()]
 const RunOptions = StartOptions.extend({
   emptyWorkspace: z.boolean().default(false),
   from: z.string().optional(),
-  /** False with --no-git. */
-  git: z.union([z.string(), z.literal(false)]).optional(),
-  includeSecret: z.array(z.string()).default([]),
-  acceptSettings: z.boolean().default(false),
-  ref: z.string().optional(),
-  depth: z.coerce.number().int().min(1).optional(),
+  ...SourceOptions,
   agent: z
     .enum(AGENT_NAMES, `must be one of ${AGENT_NAMES.join(', ')}`)
     .transform((name) => KINDS.get(name))
@@ -52,19 +53,6 @@ export function runCommand(context: CliContext): Command {
     )
     .option('--in-place', 'work in the folder itself, not on a copy')
     .option('--empty-workspace', 'work in a new, empty folder')
-    .option(
-      '--git <url>',
-      'work on a clone of this repository (https), which the sandbox makes through the egress proxy',
-    )
-    .option('--no-git', 'with an upload: leave the git history out')
-    .option(
-      '--include-secret <path>',
-      'with an upload: include this untracked file, although it may contain secrets; may be repeated',
-      collectWords,
-    )
-    .option('--accept-settings', 'with an upload: the settings file of the folder counts as it is')
-    .option('--ref <name>', 'with --git: a branch, a tag or a full commit id (default: the branch of HEAD)')
-    .option('--depth <n>', 'with --git: how many commits of history to fetch (default: all)')
     .option('--from <run>', 'work on the files of the last checkpoint of this run or sandbox, on a copy')
     .option(
       '--agent <kind>',
@@ -73,7 +61,7 @@ export function runCommand(context: CliContext): Command {
     .option('--plan <file>', 'JSON file with the steps of a scripted agent')
     .option('--model <name>', 'the model; "agentweaver models" lists those of the service')
     .addHelpText('after', `\n${EXIT_STATUS_HELP}`)
-  startOptions(command)
+  startOptions(sourceOptions(command))
   command.action(async (task: string) => {
     context.exit(await run(context, task, parseOptions(RunOptions, command)))
   })
@@ -100,7 +88,8 @@ type Starting = {
 }
 
 /** A service at a URL may be on another machine, so a folder is uploaded to it. */
-async function start({ terminal }: CliContext, { connection, request, options }: Starting): Promise<string> {
+async function start(context: CliContext, { connection, request, options }: Starting): Promise<string> {
+  const { terminal } = context
   const { client, isOwn } = connection
   const { workspace } = request
   if (workspace.kind !== 'path' || isOwn) {
@@ -114,24 +103,10 @@ async function start({ terminal }: CliContext, { connection, request, options }:
       '--in-place works only with your own service on this machine. A service at a URL gets a copy of the folder.',
       'Leave it out.',
     )
-  const { uploadRun } = await import('../upload/upload-run.ts')
-  const uploading = {
-    ...{ terminal, client, json: options.json },
-    folder: workspace.path,
-    withHistory: options.git !== false,
-    secrets: options.includeSecret,
-    acceptsSettings: options.acceptSettings,
-  }
-  return uploadRun(uploading, (settings, signal) =>
+  const uploading = { connection, folder: workspace.path, options }
+  return uploadFolder(context, uploading, (settings, signal) =>
     client.startRun({ ...request, workspace: { kind: 'upload', ...present({ settings }) } }, { signal }),
   )
-}
-
-function refuseUploadOptions({ git, includeSecret, acceptSettings }: RunOptions): void {
-  if (git === false || includeSecret.length > 0 || acceptSettings)
-    throw usageError(
-      '--no-git, --include-secret and --accept-settings are for a folder that is uploaded to a service at a URL.',
-    )
 }
 
 /** Without an agent if the service chooses it. */
@@ -163,13 +138,6 @@ async function toWorkspace(options: RunOptions, cwd: string): Promise<WorkspaceS
     'Which folder should the agent work in?',
     'Name it with --workspace DIR, or use --git URL, --empty-workspace or --from RUN.',
   )
-}
-
-function repositoryAt({ git, ref, depth }: RunOptions): WorkspaceSource | undefined {
-  if (git) return { kind: 'git', url: git, ...present({ ref, depth }) }
-  if (ref !== undefined || depth !== undefined)
-    throw usageError('--ref and --depth are for a repository: give it with --git URL.')
-  return undefined
 }
 
 async function toAgent(options: RunOptions, cwd: string): Promise<RequestedAgent | undefined> {

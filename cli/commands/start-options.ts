@@ -15,7 +15,8 @@ import { resultLines } from '../results/result-lines.ts'
 import type { Connection } from '../service/connect.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { type CliContext, ServiceOptions, serviceSuffix } from './command.ts'
-import { collectLimits, collectPairs, collectWords } from './pairs.ts'
+import { NetworkOptions, networkOptions, policyOf } from './network-options.ts'
+import { collectLimits, collectPairs } from './pairs.ts'
 
 /** Options of every command that starts a run. */
 export const StartOptions = ServiceOptions.extend({
@@ -23,8 +24,7 @@ export const StartOptions = ServiceOptions.extend({
   inPlace: z.boolean().default(false),
   label: z.record(z.string(), z.string()).optional(),
   budget: Budgets.optional(),
-  network: z.boolean().optional(),
-  egressHost: z.array(z.string()).optional(),
+  ...NetworkOptions,
   allowNoOutcome: z.boolean().default(false),
   yes: z.boolean().default(false),
   interactive: z.boolean().default(false),
@@ -34,7 +34,7 @@ export type StartOptions = z.infer<typeof StartOptions>
 
 /** Adds the options that do not choose the workspace and the agent. */
 export const startOptions = (command: Command): Command =>
-  command
+  networkOptions(command)
     .option('--label <key=value>', 'a label; may be repeated', collectPairs)
     .option(
       '--allow-no-outcome',
@@ -44,13 +44,6 @@ export const startOptions = (command: Command): Command =>
       '--budget <kind=limit>',
       `a limit after which the run fails: ${BUDGET_KINDS.join(', ')}; may be repeated`,
       collectLimits,
-    )
-    .option('--network', 'require that commands have network access, to the destinations of the egress list')
-    .option('--no-network', 'no network access for commands, even if the settings allow it')
-    .option(
-      '--egress-host <host>',
-      'a host of the egress list that commands may reach, and no other; may be repeated; needs network access',
-      collectWords,
     )
     .option('-y, --yes', 'approve every request of the run without asking')
     .option('-i, --interactive', 'keep the run open and ask for the next prompt after each turn')
@@ -73,20 +66,6 @@ export const toStart = (
   ...(allowNoOutcome && { requireOutcome: false }),
   ...(label === undefined ? {} : { labels: label }),
 })
-
-/** Naming hosts needs the network, so it asks for it. */
-function policyOf({
-  network,
-  egressHost,
-}: Pick<StartOptions, 'network' | 'egressHost'>): Pick<StartRunInput, 'policy'> {
-  if (network === false && egressHost)
-    throw usageError(
-      '--egress-host names hosts, and --no-network turns the network off. Give only one of them.',
-    )
-  const enabled = network ?? (egressHost ? true : undefined)
-  if (enabled === undefined) return {}
-  return { policy: { network_enabled: enabled, ...(egressHost && { egress_hosts: egressHost }) } }
-}
 
 type Started = {
   readonly connection: Connection

@@ -26,8 +26,8 @@ export interface Uploading {
 }
 
 /**
- * Starts a run on a copy of a folder of this machine, for a service on another one. The folder is listed and judged before the
- * run is created; a run whose upload does not succeed is cancelled.
+ * Starts a run or a sandbox on a copy of a folder of this machine, for a service on another one. The folder is listed and judged
+ * before it is created; if the upload does not succeed, it is ended.
  */
 export async function uploadRun(uploading: Uploading, start: StartUpload): Promise<string> {
   const scratch = await mkdtemp(join(tmpdir(), 'agentweaver-upload-'))
@@ -44,7 +44,7 @@ export async function uploadRun(uploading: Uploading, start: StartUpload): Promi
   }
 }
 
-/** Creates the run that waits for the upload. */
+/** Creates the run or the sandbox that waits for the upload. */
 export type StartUpload = (settings: string | undefined, signal: AbortSignal) => Promise<Pick<Run, 'id'>>
 
 type Beginning = Uploading & { readonly scratch: string; readonly signal: AbortSignal }
@@ -54,7 +54,7 @@ async function begin(beginning: Beginning, start: StartUpload): Promise<{ id: st
     return await planAndStart(beginning, start)
   } catch (error) {
     if (!beginning.signal.aborted) throw error
-    throw new CliError('The upload was interrupted before the run began.', {
+    throw new CliError('The upload was interrupted before it began.', {
       status: EXIT.interrupted,
       cause: error,
     })
@@ -72,7 +72,7 @@ async function planAndStart(beginning: Beginning, start: StartUpload) {
     terminal.note(json ? lines.slice(1) : lines)
     const settings = await settingsFor(terminal.io, { folder, accepts: beginning.acceptsSettings })
     if (settings.note !== undefined) terminal.note(settings.note)
-    terminal.progress.waitFor('starting the run')
+    terminal.progress.waitFor('asking the service')
     const { id } = await start(settings.text, signal)
     return { id, plan }
   } catch (error) {
@@ -88,6 +88,9 @@ function asCliError(error: unknown): never {
 
 class Interrupted extends Error {}
 
+const isSandbox = (id: string) => id.startsWith('sbx_')
+const named = (id: string) => `${isSandbox(id) ? 'Sandbox' : 'Run'} ${id}`
+
 type Sending = { readonly plan: UploadPlan; readonly id: string; readonly signal: AbortSignal }
 
 async function send({ terminal, client, json }: Uploading, { plan, id, signal }: Sending): Promise<void> {
@@ -95,8 +98,9 @@ async function send({ terminal, client, json }: Uploading, { plan, id, signal }:
   try {
     await client.uploadWorkspace(id, counted(plan.open(signal), plan, terminal), { signal })
   } catch (error) {
-    await client.cancel(id).catch((failure: unknown) => {
-      terminal.note(`Run ${id} could not be cancelled: ${messageOf(failure)}. It ends by itself.`)
+    const ended = isSandbox(id) ? client.destroySandbox(id) : client.cancel(id)
+    await ended.catch((failure: unknown) => {
+      terminal.note(`${named(id)} could not be ended: ${messageOf(failure)}. It ends by itself.`)
     })
     throw failureOf(error, { id, plan, isInterrupted: signal.aborted })
   }
@@ -126,13 +130,13 @@ type Failed = { readonly id: string; readonly plan: UploadPlan; readonly isInter
 
 function failureOf(error: unknown, { id, plan, isInterrupted }: Failed): unknown {
   if (isInterrupted)
-    return new CliError(`The upload was interrupted. Run ${id} was cancelled.`, {
+    return new CliError(`The upload was interrupted. ${named(id)} was ended.`, {
       status: EXIT.interrupted,
       cause: error,
     })
   const cause = error instanceof Error && error.cause instanceof FileFault ? error.cause : error
   if (cause instanceof FileFault)
-    return new CliError(`The folder changed during the upload: ${cause.message}. Run ${id} was cancelled.`, {
+    return new CliError(`The folder changed during the upload: ${cause.message}. ${named(id)} was ended.`, {
       status: EXIT.runFailed,
       hint: 'Start it again.',
       cause: error,

@@ -296,7 +296,7 @@ describe('an upload that does not finish', () => {
     const [status] = await once(child, 'exit')
 
     expect(status).toBe(130)
-    expect(await stderr).toContain(`The upload was interrupted. Run ${RUN_ID} was cancelled.`)
+    expect(await stderr).toContain(`The upload was interrupted. Run ${RUN_ID} was ended.`)
     expect(slow.requests.at(-1)).toBe(`POST /api/runs/${RUN_ID}/cancel`)
     expect(await readdir(temporary)).toEqual([])
   })
