@@ -32,7 +32,8 @@ test('the day of a team in docs/getting-started.md works as it is written', asyn
 
   const { outputs, readme, records } = await followTeam({
     ...{ url: service.url, cli: CLI, env: COMPILE_CACHE },
-    ...{ repository: join(company.repositories, 'team/app.git'), token: TOKENS.alice },
+    repository: join(company.repositories, 'team/app.git'),
+    tokens: { ada: TOKENS.alice, bob: TOKENS.bob },
   })
 
   expect(outputs.get('! npx agentweaver approve RUN REQUEST')).toMatch(/another person/i)

@@ -39,8 +39,8 @@ interface TeamPlace {
   readonly url: string
   /** Path of the repository, from which Ada has a clone. */
   readonly repository: string
-  /** Ada's token for it. */
-  readonly token: string
+  /** The tokens of Ada and Bob for it. */
+  readonly tokens: { readonly ada: string; readonly bob: string }
   /** The program of the command line. */
   readonly cli: string
   readonly env?: Readonly<Record<string, string>>
@@ -80,7 +80,8 @@ export async function followTeam(place: TeamPlace) {
   }
   try {
     const { home, run } = machineOf('ada')
-    writeFileSync(join(home, 'token-file'), place.token)
+    for (const [name, token] of Object.entries(place.tokens))
+      writeFileSync(join(machineOf(name).home, 'token-file'), token)
     execFileSync('git', ['clone', '-q', place.repository, join(home, 'app')])
     const values = new Map<string, string>()
     const outputs = await followPage(pageCommands(pageSection(PAGE, '## 8. A team at one service')), {

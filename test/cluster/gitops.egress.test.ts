@@ -326,7 +326,8 @@ describe.skipIf(noNodes !== undefined)(
       })
 
       const { outputs, readme, records } = await followTeam({
-        ...{ url: endpoint.url, cli: CLI, repository: git.repository, token: TOKEN },
+        ...{ url: endpoint.url, cli: CLI, repository: git.repository },
+        tokens: { ada: TOKEN, bob: 'ghp_bobHasAnotherTokenInTheClusterSuite1' },
         ...{ hosts: way.hosts, env: way.env, fetch: way.fetch },
       })
 
