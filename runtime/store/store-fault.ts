@@ -9,9 +9,9 @@ const SQLITE_FAULTS: ReadonlySet<number> = new Set([5, 6, 8, 10, 13, 14])
 /**
  * SQLSTATE classes and codes of PostgreSQL for the same: connection exceptions, insufficient resources (disk full, too
  * many connections), operator intervention (shutdown, failover), system errors, a read-only server, deadlock and
- * serialization failures, a lock that was not available.
+ * serialization failures, a lock that was not available, a transaction that was idle for too long.
  */
-const POSTGRES_FAULTS = /^(?:08...|53...|57...|58...|25006|40001|40P01|55P03)$/
+const POSTGRES_FAULTS = /^(?:08...|53...|57...|58...|25006|25P03|40001|40P01|55P03)$/
 
 const NETWORK_FAULTS: ReadonlySet<string> = new Set([
   'ECONNREFUSED',

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { pooledDialect } from '../../runtime/store/postgres/pool.ts'
 import type { Tables } from '../../runtime/store/schema.ts'
+import { toStoreFault } from '../../runtime/store/store-fault.ts'
 import { createDatabase, requestPostgres } from '../helpers/postgres.ts'
 import { until } from '../helpers/until.ts'
 import { proxyTo } from './silent-proxy.ts'
@@ -16,6 +17,7 @@ const LIMITS = {
   lockMs: 60_000,
   connectMs: 60_000,
   answerMs: 120_000,
+  idleTransactionMs: 60_000,
   name: 'pool-test',
 }
 const open = (url: string, limits: Partial<typeof LIMITS> = {}) =>
@@ -61,6 +63,47 @@ describe.skipIf(!serverUrl)('the connections to PostgreSQL', () => {
     await until('a new connection works', () => backend(db).then(Boolean, () => false))
     expect(proxy.connections()).toBeGreaterThan(before)
     await db.destroy()
+  })
+
+  it('hold no lock for long when they are silent in the middle of a transaction', async () => {
+    const url = await createDatabase(serverUrl)
+    await using proxy = await proxyTo(url)
+    const [silent, other] = [
+      open(proxy.url, { idleTransactionMs: 1_000, answerMs: 3_000 }),
+      open(url, { lockMs: 30_000 }),
+    ]
+    await sql`create table held (id int)`.execute(other)
+    const lock = sql`lock table held in access exclusive mode`
+
+    const work = silent.transaction().execute(async (tx) => {
+      await lock.execute(tx)
+      proxy.freezeCurrent()
+      return backend(tx)
+    })
+    await expect(work).rejects.toMatchObject({ code: 'unavailable' })
+    // With a timeout of a minute, this waits in vain for the lock.
+    await other.transaction().execute((tx) => lock.execute(tx))
+
+    await Promise.all([silent.destroy(), other.destroy()])
+  })
+
+  it('report a transaction that was idle for too long as a fault of the store', async () => {
+    const db = open(await createDatabase(serverUrl), { idleTransactionMs: 200 })
+    const admin = open(serverUrl)
+
+    const work = db.transaction().execute(async (tx) => {
+      const pid = await backend(tx)
+      await until('the server ends the transaction', async () => {
+        const { rows } = await sql`select 1 from pg_stat_activity where pid = ${pid}`.execute(admin)
+        return rows.length === 0
+      })
+      return backend(tx)
+    })
+
+    await expect(work.catch((error: unknown) => Promise.reject(toStoreFault(error)))).rejects.toMatchObject({
+      code: 'unavailable',
+    })
+    await Promise.all([db.destroy(), admin.destroy()])
   })
 
   it('are replaced together when one of them is silent, so that only one caller waits', async () => {

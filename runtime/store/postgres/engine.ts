@@ -11,13 +11,17 @@ import { type PoolLimits, pooledDialect } from './pool.ts'
 const MIGRATION_LOCK = 7_205_914_173
 /** A separate lock for counting runs, and for reading and changing the queue. */
 const ADMISSION_LOCK = 7_205_914_174
-/** No statement, lock or forgotten transaction may hold up a run for longer. */
+/**
+ * No statement, lock or forgotten transaction may hold up a run for longer. AgentHost waits 30 s for the release of a call, so locks
+ * on a silent connection must be gone well before.
+ */
 const POOL: PoolLimits = {
   size: 10,
   statementMs: 8_000,
   lockMs: 5_000,
   connectMs: 5_000,
   answerMs: 10_000,
+  idleTransactionMs: 10_000,
   name: 'agentweaver',
 }
 /**
@@ -30,6 +34,7 @@ const LEASE_POOL: PoolLimits = {
   lockMs: 2_000,
   connectMs: 3_000,
   answerMs: 3_000,
+  idleTransactionMs: 3_000,
   name: 'agentweaver-lease',
 }
 
@@ -40,6 +45,7 @@ const MIGRATION_POOL: PoolLimits = {
   lockMs: 15_000,
   connectMs: 5_000,
   answerMs: 1_860_000,
+  idleTransactionMs: 60_000,
   name: 'agentweaver-migration',
 }
 

@@ -13,12 +13,15 @@ export interface PoolLimits {
   readonly connectMs: number
   /** How long to wait for the result of a statement before the connection is discarded. */
   readonly answerMs: number
+  /**
+   * The server ends a transaction that sends no statement for so long, and releases its locks. The server does not notice by itself
+   * that a connection is silent.
+   */
+  readonly idleTransactionMs: number
   /** Shown by the server in `pg_stat_activity`. */
   readonly name: string
 }
 
-/** A transaction that its process forgot must not hold its locks for longer. */
-const IDLE_TRANSACTION_MS = 60_000
 const INT8_OID = 20
 
 /** Counts and byte sizes stay below 2^53, so they need no BigInt. */
@@ -36,7 +39,7 @@ export function pooledDialect(place: DatabasePlace, limits: PoolLimits, log: Log
     connectionTimeoutMillis: limits.connectMs,
     statement_timeout: limits.statementMs,
     lock_timeout: limits.lockMs,
-    idle_in_transaction_session_timeout: IDLE_TRANSACTION_MS,
+    idle_in_transaction_session_timeout: limits.idleTransactionMs,
     keepAlive: true,
     application_name: limits.name,
     types,

@@ -43,7 +43,9 @@ export function readCommittedTree(name: string): CommittedTree {
 /** The policies that a tree would have in a mode that no committed environment uses. */
 export function inMode(tree: CommittedTree, mode: 'fqdn' | 'closed'): CommittedTree {
   const { egressProxy: _proxy, ...sizes } = tree.environment.sizes
-  const environment: Environment = { ...tree.environment, sizes, egress: { mode } }
+  // No agent reaches a model from a closed cluster, so its environment names none.
+  const models = mode === 'closed' ? {} : tree.environment.models
+  const environment: Environment = { ...tree.environment, models, sizes, egress: { mode } }
   const policies = chartObjects((chart) => addNetwork(chart, environment, readEgressPolicy())).filter(
     isPolicy,
   ) as KubeObject[]
