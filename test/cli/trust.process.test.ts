@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Client, createClient } from '../../runtime/client/client.ts'
+import { until } from '../helpers/until.ts'
 import { type OwnService, startOwnService } from './own-service.ts'
 import { runCli, startAtTerminal, untilQuiet } from './run-cli.ts'
 
@@ -267,15 +268,18 @@ describe('a run', () => {
   })
 
   test('includes the URL of the service in that command', async () => {
-    const project = await aChangedProject()
-
-    const { stderr, stdout } = await runCli(
-      ['sandbox', 'create', '-w', project, '--url', service.url, '--json'],
-      { env: { AGENTWEAVER_URL: service.url, AGENTWEAVER_API_KEY: service.apiKey } },
+    const path = await aChangedProject()
+    const { id } = await client.createSandbox({ workspace: { kind: 'path', path } })
+    await until('the sandbox has its settings', async () =>
+      ['running', 'waiting'].includes((await client.readSandbox(id)).state),
     )
-    await client.destroySandbox(JSON.parse(stdout).id)
 
-    expect(unwrapped(stderr)).toContain(`agentweaver trust ${project} --url ${service.url}`)
+    const { stdout } = await runCli(['logs', id, '--url', service.url], {
+      env: { AGENTWEAVER_URL: service.url, AGENTWEAVER_API_KEY: service.apiKey },
+    })
+    await client.destroySandbox(id)
+
+    expect(unwrapped(stdout)).toContain(`agentweaver trust ${path} --url ${service.url}`)
   })
 
   test('reports ignored settings with --detach too', async () => {
