@@ -20,6 +20,4 @@ export const FOUND: readonly RoundRequest[] = [
   { backend: 'postgres', seed: 20_007, runs: 10 },
   // A process is killed between the deletion of a claim and the release of its row.
   { backend: 'two-replicas', seed: 20_005, runs: 10 },
-  // A silent connection holds the locks of its transaction longer than AgentHost waits for the release of a call.
-  { backend: 'two-replicas', seed: 6, runs: 10 },
 ]
