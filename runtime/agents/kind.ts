@@ -31,14 +31,23 @@ export interface ModelSettings {
   readonly lacksModelKey?: (owner: string) => boolean
   readonly copilotToken?: string
   /** The GitHub token that an owner has set. It is used instead of `copilotToken`. */
-  readonly gitHubTokenOf?: (owner: string) => string | undefined
+  readonly gitHubTokenOf?: (owner: string) => OwnToken | undefined
   /** Name of an owner's token in the vault of user tokens; undefined if there is no vault. */
   readonly secretNameOf?: (owner: string) => string
+}
+
+/** A token that the owner of a run has set. */
+export interface OwnToken {
+  readonly token: string
+  /** Records the time of a use. */
+  readonly onUse: () => void
 }
 
 export interface ResolvedAgent {
   readonly agent: AgentConfig
   readonly credential: Credential
+  /** Called when the credential is sent to a sandbox, which is not so where a request is only admitted. */
+  readonly onUse?: () => void
 }
 
 /** One kind of agent. Each kind is a folder with such a definition and one line in `registry.ts`. */

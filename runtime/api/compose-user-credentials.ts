@@ -1,4 +1,5 @@
 import { OF_EACH_OWNER } from '../../contracts/egress.ts'
+import type { OwnToken } from '../agents/kind.ts'
 import type { Log } from '../kit/log.ts'
 import { EventRedactor } from '../redaction/event-redactor.ts'
 import type { OwnerRedactors } from '../redaction/owner-redactors.ts'
@@ -52,11 +53,13 @@ export async function composeUserCredentials({ store, redactors, keys, log }: Ar
         lacksModelKey: (owner: string) =>
           needsOwn && credentials.find(owner, OF_EACH_OWNER.model, server) === undefined,
         /** For an agent that connects to GitHub itself. */
-        gitHubTokenOf(owner: string): string | undefined {
+        gitHubTokenOf(owner: string): OwnToken | undefined {
           const found = credentials.find(owner, 'github', GITHUB_TARGET)
           if (!found) return undefined
-          credentials.noteUse(owner, found.credentialId)
-          return credentials.valueOf(owner, 'github', GITHUB_TARGET)
+          const token = credentials.valueOf(owner, 'github', GITHUB_TARGET)
+          return token === undefined
+            ? undefined
+            : { token, onUse: () => credentials.noteUse(owner, found.credentialId) }
         },
       }
     },

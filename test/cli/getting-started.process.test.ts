@@ -1,5 +1,4 @@
-import { execFileSync, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -7,7 +6,13 @@ import { expect, onTestFinished, test } from 'vitest'
 import { type ModelReply, type ModelRequest, startModelServer, textOf } from '../fakes/model-server.ts'
 import { API, CLI, COMPILE_CACHE } from '../helpers/built-programs.ts'
 import { freePort } from '../helpers/free-port.ts'
-import { followPage, openPageShell, pageCommands, writeCommands } from '../helpers/page-shell.ts'
+import {
+  followPage,
+  openPageShell,
+  pageCommands,
+  startPageService,
+  writeCommands,
+} from '../helpers/page-shell.ts'
 import { until } from '../helpers/until.ts'
 import { aFolder, untilQuiet } from './run-cli.ts'
 
@@ -46,29 +51,6 @@ async function aHome(): Promise<string> {
 }
 const environmentOf = (home: string) => ({ PATH: process.env['PATH'], HOME: home })
 
-/** The service in its own terminal, as the page starts it. */
-async function startService(command: string, home: string, env: NodeJS.ProcessEnv) {
-  const child = spawn('bash', ['-c', `exec ${command}`], {
-    cwd: home,
-    env,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  let output = ''
-  for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding('utf8').on('data', (chunk: string) => {
-      output += chunk
-    })
-  await until('the service listens', () => /listens on/.test(output) || child.exitCode !== null)
-  expect(output).toContain('listens on')
-  return {
-    async stop() {
-      if (child.exitCode !== null) return
-      child.kill('SIGTERM')
-      await once(child, 'exit')
-    },
-  }
-}
-
 test('the commands of docs/getting-started.md work as they are written', async () => {
   const home = await aHome()
   const model = await startModelServer({ respond })
@@ -86,7 +68,7 @@ test('the commands of docs/getting-started.md work as they are written', async (
 
   const commands = all.filter(({ person }) => person === '')
   const service = all.find(({ person }) => person === 'service')
-  const running = await startService(service?.text ?? '', home, env)
+  const running = await startPageService(service?.text ?? '', home, env)
   onTestFinished(async () => {
     await shell.close()
     await running.stop()

@@ -1,5 +1,3 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,13 +11,13 @@ import {
   type PageShell,
   pageCommands,
   pageSection,
+  startPageService,
   writeCommands,
 } from '../helpers/page-shell.ts'
 import { processesWith } from '../helpers/processes-with.ts'
 import { until } from '../helpers/until.ts'
 
 const START_SERVICE = 'npx agentweaver serve'
-const LISTENS = /listens on \S+ \(process (\d+)\)/
 
 const PAGE = join(import.meta.dirname, '..', '..', 'docs', 'runs.md')
 
@@ -32,7 +30,7 @@ let env: NodeJS.ProcessEnv
 let shell: PageShell
 /** Values for the words in capitals, from the output of earlier commands. */
 const values = new Map<string, string>()
-const services: ChildProcess[] = []
+const services: { stop(): Promise<void> }[] = []
 
 beforeAll(async () => {
   home = mkdtempSync(join(tmpdir(), 'aw-demonstrations-'))
@@ -44,33 +42,9 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await shell.close()
-  for (const service of services.filter(({ exitCode, signalCode }) => exitCode === null && !signalCode)) {
-    service.kill('SIGTERM')
-    await once(service, 'exit')
-  }
+  for (const service of services) await service.stop()
   rmSync(home, { recursive: true, force: true })
 })
-
-function start(command: string) {
-  const child = spawn('bash', ['-c', `exec ${command}`], {
-    cwd: home,
-    env,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  let output = ''
-  for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding('utf8').on('data', (chunk: string) => {
-      output += chunk
-    })
-  return { child, output: () => output }
-}
-
-async function startService(command: string): Promise<void> {
-  const { child, output } = start(command)
-  services.push(child)
-  await until('the service listens', () => LISTENS.test(output()) || child.exitCode !== null)
-  values.set('PROCESS', LISTENS.exec(output())?.[1] ?? output())
-}
 
 /** Runs commands in order and returns the output of each. `before` is called before each command. */
 const follow = (commands: readonly PageCommand[], before: (command: string) => unknown = () => undefined) =>
@@ -80,7 +54,9 @@ const follow = (commands: readonly PageCommand[], before: (command: string) => u
     before: async ({ text }) => {
       await before(text)
       if (text !== START_SERVICE) return undefined
-      await startService(text)
+      const service = await startPageService(text, home, env)
+      services.push(service)
+      values.set('PROCESS', service.pid)
       return 'done'
     },
   })

@@ -141,7 +141,12 @@ it('runs an agent of kind copilot behind the proxy, with the token of the owner 
 
 it('runs an agent of kind copilot behind the proxy, with the token that the owner has set', async () => {
   const own = 'gho_thisOneTheOwnerHasSetThisOne0123456789'
-  const { service, names, give, run } = await aRunOf({ kind: 'copilot' }, { gitHubTokenOf: () => own })
+  const { service, names, give, run } = await aRunOf(
+    { kind: 'copilot' },
+    {
+      gitHubTokenOf: () => ({ token: own, onUse: () => undefined }),
+    },
+  )
 
   await give()
   const end = await run()

@@ -102,6 +102,35 @@ export function openPageShell(home: string, env: NodeJS.ProcessEnv, hosts?: stri
   }
 }
 
+/** A service in its own terminal, as a page starts it. Fails if it ends before it listens. */
+export async function startPageService(command: string, home: string, env: NodeJS.ProcessEnv) {
+  const child = spawn('bash', ['-c', `exec ${command}`], {
+    cwd: home,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (chunk: string) => {
+      output += chunk
+    })
+  const listens = () => LISTENS.exec(output)?.[1]
+  await until('the service listens', () => listens() !== undefined || child.exitCode !== null)
+  const pid = listens()
+  if (pid === undefined) throw new Error(`"${command}" ended:\n${output}`)
+  return {
+    /** As the service prints it. */
+    pid,
+    async stop() {
+      if (child.exitCode !== null || child.signalCode !== null) return
+      child.kill('SIGTERM')
+      await once(child, 'exit')
+    },
+  }
+}
+
+const LISTENS = /listens on \S+ \(process (\d+)\)/
+
 /** What a reader copies from the output of a command into later ones. */
 const COPIED: readonly (readonly [string, RegExp])[] = [
   ['RUN', /\b(run_\w+)/],

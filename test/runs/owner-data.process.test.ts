@@ -136,6 +136,25 @@ describe('the data of an owner', () => {
     expect((await service.readRun(alice, id)).id).toBe(id)
   })
 
+  it('is not called erased if the person started a run in between', async () => {
+    await using rig = disposable(await aService())
+    const { service, aWorkspace, verify } = rig
+
+    const reports: ErasedData[] = []
+    const erasing = async () => {
+      for await (const report of await service.eraseData(operator, 'alice')) {
+        if (reports.push(report) > 1) continue
+        // Signed in at an issuer, alice needs no key.
+        const path = aWorkspace('again')
+        await service.createSandbox(alice, { workspace: { kind: 'path', path } })
+      }
+    }
+
+    await expect(erasing()).rejects.toMatchObject({ code: 'conflict' })
+    expect(reports.some(({ isComplete }) => isComplete)).toBe(false)
+    expect(await verify()).toMatchObject({ ok: true })
+  })
+
   it('is erased completely by a second request if the first one broke off', async () => {
     await using rig = disposable(await aService())
     const { service, id, file, verify } = rig

@@ -1,13 +1,12 @@
-import type { Credential } from '../../../contracts/configure.ts'
 import { SandboxError } from '../../kit/errors.ts'
-import type { AgentKind, ModelSettings } from '../kind.ts'
+import type { AgentKind, ModelSettings, ResolvedAgent } from '../kind.ts'
 import { charterOf, invalidRequest, offeredModel, proxyTokenOf } from '../requested-model.ts'
 
 /** GitHub's models. */
 export const copilot = {
   connectsItself: true,
   resolve: (request, operator) => ({
-    credential: tokenOf(operator, operator.owner),
+    ...tokenOf(operator, operator.owner),
     agent: {
       kind: 'copilot',
       model: offeredModel(request, operator),
@@ -31,11 +30,14 @@ export const copilot = {
 } satisfies AgentKind<'copilot'>
 
 /** The token that the owner has set, else the owner's secret in the vault of user tokens, else the operator's token. */
-function tokenOf({ secretNameOf, gitHubTokenOf, copilotToken }: ModelSettings, owner: string): Credential {
+function tokenOf(
+  { secretNameOf, gitHubTokenOf, copilotToken }: ModelSettings,
+  owner: string,
+): Pick<ResolvedAgent, 'credential' | 'onUse'> {
   const own = gitHubTokenOf?.(owner)
-  if (own) return { kind: 'token', token: own }
-  if (secretNameOf) return { kind: 'keyVault', secretName: secretNameOf(owner) }
-  if (copilotToken) return { kind: 'token', token: copilotToken }
+  if (own) return { credential: { kind: 'token', token: own.token }, onUse: own.onUse }
+  if (secretNameOf) return { credential: { kind: 'keyVault', secretName: secretNameOf(owner) } }
+  if (copilotToken) return { credential: { kind: 'token', token: copilotToken } }
   throw invalidRequest(
     'an agent of kind copilot needs a GitHub token: set yours with "agentweaver credential set github", or start the service with COPILOT_GITHUB_TOKEN',
   )

@@ -101,6 +101,7 @@ async function configurationOf(deps: RunDeps, run: RunRow, at: Configuring) {
     ...present({ layout: folder?.layout, session: session && digestOf(session) }),
   }
   const body = Buffer.from(JSON.stringify(ConfigureRequest.parse(request)))
+  resolved.onUse?.()
   const ticket = await signTicket(keys.ticketKey, { instanceId, runId: run.id, body, now: clock() })
   return { runId: run.id, generation, ticket, body, ...present({ session }) }
 }

@@ -1,21 +1,20 @@
 import type { ErasedData } from '../../../../contracts/owner-data.ts'
 import { SandboxError } from '../../../kit/errors.ts'
-import type { RunRow } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import type { RunDeps } from '../deps.ts'
 import { isFinal } from '../run-view.ts'
 import type { Caller } from '../service.ts'
+import { runsOf } from './runs-of-owner.ts'
 
 /** Events of one transaction: other writers wait as long. */
 const EVENTS_AT_ONCE = 2_000
-const RUNS_PER_PAGE = 100
 const MAX_NAMED = 3
 
 type Deps = Pick<RunDeps, 'store' | 'clock' | 'log'>
 
 /**
- * Erases an owner: keys first, then run by run. An erasure that breaks off is continued by the next one. Of each run only its
- * final head stays, in the deployment's chain.
+ * Erases an owner: keys first, then run by run. An erasure that breaks off is continued by the next one; so is one during which the
+ * owner started a run. Of each run only its final head stays, in the deployment's chain.
  */
 export async function eraseOwner(
   deps: Deps,
@@ -34,7 +33,7 @@ export async function eraseOwner(
 }
 
 async function refuseOpenRuns({ store }: Pick<Deps, 'store'>, owner: string): Promise<void> {
-  const open = (await everyRun(store, owner)).filter((run) => !isFinal(run))
+  const open = (await Array.fromAsync(runsOf(store, owner))).filter((run) => !isFinal(run))
   if (open.length === 0) return
   const names = open.slice(0, MAX_NAMED).map(({ id }) => id)
   const more = open.length > MAX_NAMED ? ` and ${open.length - MAX_NAMED} more` : ''
@@ -42,20 +41,6 @@ async function refuseOpenRuns({ store }: Pick<Deps, 'store'>, owner: string): Pr
     'conflict',
     `${owner} has runs or sandboxes that have not ended: ${names.join(', ')}${more}. Cancel them first, then erase again.`,
   )
-}
-
-/** Runs and sandboxes of an owner. */
-async function everyRun(store: Deps['store'], owner: string): Promise<RunRow[]> {
-  const runs: RunRow[] = []
-  for (const kind of ['agent', 'command'] as const) {
-    for (let after: string | undefined; ; ) {
-      const page = await store.listRuns({ owner, kind, limit: RUNS_PER_PAGE, ...(after && { after }) })
-      runs.push(...page.items)
-      if (page.next === undefined) break
-      after = page.next
-    }
-  }
-  return runs
 }
 
 async function* erase(
@@ -66,7 +51,7 @@ async function* erase(
   const { store, log } = deps
   // The keys first, so that no new run can be started with them.
   const done = { isComplete: false, runs: 0, events: 0, records: 0, keys: await store.eraseOwner(owner) }
-  for (const { id } of await everyRun(store, owner)) {
+  for (const { id } of await Array.fromAsync(runsOf(store, owner))) {
     for (let deleted = EVENTS_AT_ONCE; deleted === EVENTS_AT_ONCE; ) {
       deleted = await store.deleteEvents(id, EVENTS_AT_ONCE)
       done.events += deleted
@@ -78,6 +63,10 @@ async function* erase(
   }
   // Contents that the erased runs used are unused now.
   await store.eraseOwner(owner)
+  // A person who signs in can have started a run in between, without a key. Then this is not complete.
+  await refuseOpenRuns(deps, owner)
+  const { value: left } = await runsOf(store, owner).next()
+  if (left) throw new SandboxError('conflict', `${owner} has run ${left.id} since. Erase again.`)
   log.info('the data of an owner was erased', { by: caller.owner, runs: done.runs, keys: done.keys })
   yield { ...done, isComplete: true }
 }

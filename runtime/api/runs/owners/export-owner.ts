@@ -2,7 +2,6 @@ import type { OwnerDataLine } from '../../../../contracts/owner-data.ts'
 import { entryOf } from '../../../audit/entry.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
-import type { RunRow } from '../../../store/store.ts'
 import { toUserCredential } from '../../credentials/user-credentials.ts'
 import { toApiKey } from '../../people/api-keys.ts'
 import { readsWholeAudit } from '../../people/rights.ts'
@@ -10,8 +9,10 @@ import type { AuditTrail } from '../audit-trail.ts'
 import type { RunDeps } from '../deps.ts'
 import type { RunViews } from '../queue/queue-view.ts'
 import type { Caller } from '../service.ts'
+import { pagesOf, runsOf } from './runs-of-owner.ts'
 
-const PER_PAGE = 200
+/** Events of one read. */
+const EVENTS_AT_ONCE = 200
 
 type Deps = Pick<RunDeps, 'store' | 'clock'> & { readonly views: RunViews }
 type Lines = AsyncGenerator<OwnerDataLine>
@@ -78,27 +79,21 @@ async function* linesOf(deps: Deps, owner: string): Lines {
 }
 
 async function* keysOf({ store, clock }: Deps, owner: string): Lines {
-  const pages = pagesOf((after) => store.listApiKeys({ owner, limit: PER_PAGE, ...after }))
+  const pages = pagesOf((page) => store.listApiKeys({ owner, ...page }))
   for await (const row of pages) yield { type: 'key', key: toApiKey(row, clock()) }
 }
 
 async function* foldersOf({ store }: Deps, owner: string): Lines {
-  const pages = pagesOf((after) => store.listTrustedFolders({ owner, limit: PER_PAGE, ...after }))
+  const pages = pagesOf((page) => store.listTrustedFolders({ owner, ...page }))
   for await (const { path, trustedAt } of pages) {
     const { settings } = (await store.readTrustedFolder(owner, path)) ?? {}
     yield { type: 'trusted_folder', path, trustedAt, ...present({ settings }) }
   }
 }
 
-async function* runsOf(store: Deps['store'], owner: string): AsyncGenerator<RunRow> {
-  for (const kind of ['agent', 'command'] as const) {
-    yield* pagesOf((after) => store.listRuns({ owner, kind, limit: PER_PAGE, ...after }))
-  }
-}
-
 async function* eventsOf(store: Deps['store'], runId: string) {
   for (let after = 0; ; ) {
-    const events = await store.readEvents(runId, after, PER_PAGE)
+    const events = await store.readEvents(runId, after, EVENTS_AT_ONCE)
     yield* events
     const last = events.at(-1)
     if (!last) return
@@ -107,19 +102,6 @@ async function* eventsOf(store: Deps['store'], runId: string) {
 }
 
 async function* recordsOf(store: Deps['store'], runId: string) {
-  const pages = pagesOf((after) => store.readAudit({ runId, limit: PER_PAGE, ...after }))
+  const pages = pagesOf((page) => store.readAudit({ runId, ...page }))
   for await (const row of pages) yield entryOf(row)
-}
-
-async function* pagesOf<T>(
-  read: (after: {
-    readonly after?: string
-  }) => Promise<{ readonly items: readonly T[]; readonly next?: string }>,
-): AsyncGenerator<T> {
-  for (let next: string | undefined; ; ) {
-    const page = await read(present({ after: next }))
-    yield* page.items
-    if (page.next === undefined) return
-    next = page.next
-  }
 }
