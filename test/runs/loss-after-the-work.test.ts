@@ -18,6 +18,8 @@ type Given = Partial<NewRun> & {
   failed?: boolean
   /** The response to the first commit is lost, so the transaction is tried again. */
   repeated?: boolean
+  /** Another process starts the run before the second attempt. */
+  restarted?: boolean
 }
 
 /** A run whose sandbox is lost after a turn that made one call and reported success. */
@@ -27,6 +29,7 @@ async function lost({
   saved = true,
   failed = false,
   repeated,
+  restarted,
   ...run
 }: Given = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-loss-'))
@@ -51,6 +54,10 @@ async function lost({
   if (!current) throw new Error('the run is not there')
   const twice: Store['transaction'] = async (work) => {
     await store.transaction(work)
+    if (restarted)
+      await store.transaction(async (tx) => {
+        await tx.changeRunState(id, { from: 'queued', to: 'starting' }, { holder: 'another', generation: 2 })
+      })
     return store.transaction(work)
   }
   const of = repeated ? { ...store, transaction: twice } : store
@@ -89,4 +96,10 @@ it('continues if there is another turn, or may be one', async () => {
 
 it('is queued once if the response to the commit was lost', async () => {
   expect(await lost({ next: true, repeated: true })).toMatchObject({ state: 'queued' })
+})
+
+it('is known to be queued if another process has started it before the lost response is noticed', async () => {
+  // Otherwise nobody gives back the lost sandbox until the reaper does, minutes later.
+  const of = { next: true, repeated: true, restarted: true }
+  expect(await lost(of)).toMatchObject({ state: 'queued' })
 })

@@ -26,19 +26,21 @@ export async function requeueLost(
 ): Promise<'queued' | 'suspended' | undefined> {
   const { store, clock, redactText } = deps
   const told = { code: loss.code, message: redactText(loss.message) }
-  let attempts = 0
+  /** The run as the earlier attempt found it, and the state that it gave the run. */
+  let before: { readonly run: RunRow; readonly state: 'queued' | 'suspended' } | undefined
   return store.transaction(async (tx) => {
-    attempts += 1
     const found = await tx.readRun(run.id)
-    // An earlier attempt was committed, and its answer was lost. A run in the queue has no driver.
-    if (attempts > 1 && found && isRequeued(found.state)) return found.state
+    // The earlier attempt was committed, and its answer was lost. The sandbox is still this driver's to give back.
+    if (before && found && wasRequeued(before.run, found)) return before.state
     const current = requireHeld(run, found)
     if (!canGoOn(current, loss)) return undefined
     // It had no sandbox that could be lost.
     if (!WITH_SANDBOX.has(current.state)) return 'queued'
     const acted = await hasActed(tx, current)
     if (await isOver(tx, current, acted)) return undefined
-    return goOn(tx, parts, { run: current, loss: told, acted, at: clock().toISOString() })
+    const state = await goOn(tx, parts, { run: current, loss: told, acted, at: clock().toISOString() })
+    before = { run: current, state }
+    return state
   })
 }
 
@@ -124,7 +126,9 @@ const isOver = async (tx: Transaction, run: RunRow, acted: boolean): Promise<boo
 /** Whether anything of the work outlives the sandbox. */
 const isKept = ({ checkpoint, workspace }: RunRow) => checkpoint !== undefined || workspace.kind === 'path'
 
-const isRequeued = (state: RunRow['state']) => state === 'queued' || state === 'suspended'
+/** Whether the run was queued or suspended since, also if another process has started it again by now. */
+const wasRequeued = (before: RunRow, { losses, generation }: RunRow): boolean =>
+  losses > before.losses || generation > before.generation
 
 /** States of a run that has not begun to end, and that a loss of its sandbox can interrupt. */
 const INTERRUPTIBLE: ReadonlySet<RunRow['state']> = new Set(['queued', 'pending_capacity', ...WITH_SANDBOX])
