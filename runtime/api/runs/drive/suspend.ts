@@ -4,7 +4,7 @@ import { SandboxError } from '../../../kit/errors.ts'
 import type { Log } from '../../../kit/log.ts'
 import type { RunRow, Transaction } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
-import { whileHeld } from '../held-run.ts'
+import { requireHeld, whileHeld } from '../held-run.ts'
 import { transition } from '../machine/transition.ts'
 import { promote, saveParts } from './checkpoint.ts'
 
@@ -29,10 +29,13 @@ export async function suspend(
     await whileHeld(store, run, (tx, current) => giveUpSuspension(tx, current))
     throw error
   })
-  let attempts = 0
-  return whileHeld(store, run, async (tx, current) => {
-    attempts += 1
-    if (attempts > 1 && (current.state === 'suspended' || current.state === 'queued')) return current.state
+  /** What the earlier attempt made of the run. */
+  let before: { readonly generation: number; readonly state: 'suspended' | 'queued' } | undefined
+  return store.transaction(async (tx) => {
+    const found = await tx.readRun(run.id)
+    // The earlier attempt was committed, and its answer was lost. The sandbox is still this driver's to give back.
+    if (before && found && isWithout(before.generation, found)) return before.state
+    const current = requireHeld(run, found)
     refuseEnding(current)
     const at = clock().toISOString()
     const facts = await promote(tx, current, { saved, at })
@@ -54,12 +57,18 @@ export async function suspend(
     const hasTurn = (await tx.listTurns(run.id, ['queued'])).length > 0
     if (!isDecided && !hasTurn) {
       await tx.changeRun(run.id, { holder: null })
-      return 'suspended'
+      before = { generation: current.generation, state: 'suspended' }
+    } else {
+      await transition(tx, { ...current, state: 'suspended' }, { event: { kind: 'resumption_requested' } })
+      before = { generation: current.generation, state: 'queued' }
     }
-    await transition(tx, { ...current, state: 'suspended' }, { event: { kind: 'resumption_requested' } })
-    return 'queued'
+    return before.state
   })
 }
+
+/** Whether the run has no sandbox of this generation any more, also if another process has started it again by now. */
+const isWithout = (of: number, { state, generation }: RunRow): boolean =>
+  generation > of || state === 'suspended' || state === 'queued'
 
 export const works = ({ id }: RunRow) =>
   new SandboxError('conflict', `run ${id} works; only a run that waits can be suspended`)
