@@ -54,7 +54,7 @@ export function writeCommands(folder: string, commands: Readonly<Record<string, 
 }
 
 export interface PageShell {
-  /** Types a line and waits for its end. The result has what it printed on both streams. */
+  /** Types a line and waits for its end. The result has its output on both streams. */
   run(command: string, onOutput?: (output: string) => void): Promise<{ status: number; output: string }>
   close(): Promise<void>
 }
@@ -62,7 +62,7 @@ export interface PageShell {
 const END_OF_COMMAND = /\u001e(\d+)\n$/
 
 const SHELL = ['bash', '-c', 'exec bash 2>&1'] as const
-/** The same with another `/etc/hosts`, in a mount namespace of its own. */
+/** The same with another `/etc/hosts`, in a separate mount namespace. */
 const shellWithHosts = (file: string) => [
   ...['unshare', '--mount', '--propagation', 'private', '--'],
   ...['bash', '-c', 'mount --bind "$0" /etc/hosts && exec bash 2>&1', file],
@@ -146,8 +146,8 @@ interface Reader {
 }
 
 /**
- * Runs the commands of a page in order, each at the terminal of its person, and returns by command what it printed (of the last
- * time). A command that fails, fails the test.
+ * Runs the commands of a page in order, each at the terminal of its person, and returns the output of each (the
+ * last one of a repeated command). A command that fails, fails the test.
  */
 export async function followPage(commands: readonly PageCommand[], reader: Reader) {
   const { shellOf, values, before = () => Promise.resolve() } = reader

@@ -85,7 +85,7 @@ describe('with approvals: not_by_owner', () => {
     expect(await (await waiting(ada)).approve(root)).toMatchObject({ state: 'approved' })
   })
 
-  it('the owner cannot approve, whatever the role, and can deny', async () => {
+  it('the owner cannot approve with any role, and can deny', async () => {
     const { refusal, deny } = await waiting(root)
     expect(await refusal(root)).toContain(`${root.owner} owns the run`)
     expect(await refusal(root)).toContain('An approver or operator who is signed in')
@@ -104,7 +104,7 @@ describe('with approvals: not_by_owner', () => {
     expect(await deny(key)).toMatchObject({ state: 'denied' })
   })
 
-  it('the user of a laptop is told what is needed, and can deny', async () => {
+  it('the user of a laptop reads why it is refused, and can deny', async () => {
     const local: Caller = { owner: 'local', role: 'operator', apiKeyId: 'key_first' }
     const { refusal, deny } = await waiting(local)
     expect(await refusal(local)).toMatch(/another person approves.*service that has sign-in.*You can deny it/)
@@ -195,7 +195,7 @@ describe('keys', () => {
     expect(await approve(ann)).toMatchObject({ state: 'approved' })
   })
 
-  it('with an owner who never signed in hide who used them, so nobody approves', async () => {
+  it('with an owner who never signed in may belong to any person, so all approvals are refused', async () => {
     const addKey = useKeys()
     const { refusal, deny } = await waiting(await addKey(root, 'ada', 'user'))
     // Ada also signs in, and would be another owner.

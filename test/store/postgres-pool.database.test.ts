@@ -81,7 +81,7 @@ describe.skipIf(!serverUrl)('the connections to PostgreSQL', () => {
       return backend(tx)
     })
     await expect(work).rejects.toMatchObject({ code: 'unavailable' })
-    // With a timeout of a minute, this waits in vain for the lock.
+    // With a timeout of a minute, this fails after 30 s.
     await other.transaction().execute((tx) => lock.execute(tx))
 
     await Promise.all([silent.destroy(), other.destroy()])
