@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { ModelUse, ReservationDecision, ReservationRequest } from './egress-budgets.ts'
 import { RunPhase } from './policy.ts'
 
 /** Port of the relay in a sandbox, on its loopback interface. */
@@ -106,6 +107,8 @@ export const ModelRoute = z.strictObject({
   addresses: z.array(z.string()).min(1).max(16).optional(),
   /** Private addresses, and those of this machine, are allowed too. Only on a laptop. */
   isPrivateAllowed: z.literal(true).optional(),
+  /** The run has a budget of tokens or of requests, so the proxy reserves what each request may use. */
+  isMetered: z.literal(true).optional(),
   /** The run is frozen, so it sends no request. */
   isFrozen: z.literal(true).optional(),
   /** On a laptop: where the process that inserts credentials serves requests of this agent. */
@@ -278,6 +281,7 @@ export const EgressRunReport = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('summary'), ...Of, data: EgressSummary }),
   z.strictObject({ type: z.literal('credential-used'), ...Of, data: CredentialUsed }),
   z.strictObject({ type: z.literal('anomaly'), ...Of, data: EgressAnomaly }),
+  z.strictObject({ type: z.literal('model-use'), ...Of, data: ModelUse }),
 ])
 export type EgressRunReport = z.infer<typeof EgressRunReport>
 
@@ -299,6 +303,12 @@ export const EgressReport = z.discriminatedUnion('type', [
     id: z.int().nonnegative(),
     credential: CredentialId,
   }),
+  /** On a laptop: a request for a part of the run's budgets. */
+  z.strictObject({
+    type: z.literal('reservation-wanted'),
+    id: z.int().nonnegative(),
+    request: ReservationRequest,
+  }),
 ])
 export type EgressReport = z.infer<typeof EgressReport>
 
@@ -309,3 +319,11 @@ export const CredentialAnswer = z.strictObject({
   answer: z.union([z.strictObject({ value: CredentialValue }), z.strictObject({ fault: z.string() })]),
 })
 export type CredentialAnswer = z.infer<typeof CredentialAnswer>
+
+/** The answer to `reservation-wanted`. Without a decision, the service could not decide. */
+export const ReservationAnswer = z.strictObject({
+  type: z.literal('reservation'),
+  id: z.int().nonnegative(),
+  decision: ReservationDecision.optional(),
+})
+export type ReservationAnswer = z.infer<typeof ReservationAnswer>

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { EgressGeneration } from '../../contracts/egress.ts'
+import type { ModelUse } from '../../contracts/egress-budgets.ts'
 import { AnomalyDetector } from './anomalies.ts'
 import { decide, type Question, refusalSentence, shownPath } from './decide.ts'
 import { Ledger, type LedgerOptions, type Refused } from './ledger.ts'
@@ -17,6 +18,8 @@ export interface OpenConnection {
 
 /** The connections of one sandbox, each judged by the newest state. */
 export class Connections {
+  /** The sandbox itself, also after it has ended. */
+  readonly sandbox: Pick<EgressGeneration, 'runId' | 'generation'>
   readonly #limits: EgressLimits
   readonly #ledger: Ledger
   readonly #anomalies: AnomalyDetector
@@ -32,6 +35,7 @@ export class Connections {
     this.#limits = options.limits
     this.#bytesLeft = Math.min(generation.bytesLeft ?? Number.POSITIVE_INFINITY, options.limits.bytesPerRun)
     const of = { runId: generation.runId, generation: generation.generation }
+    this.sandbox = of
     this.#anomalies = new AnomalyDetector({
       now: options.now,
       report: (data) => options.report({ type: 'anomaly', ...of, data }),
@@ -80,6 +84,11 @@ export class Connections {
     this.#ledger.refuse(refused, this.#phase)
     this.#anomalies.named(refused.host)
     return refusalSentence(refused.host, refused.port, refused)
+  }
+
+  /** Reports the use of a request to the model, also if the sandbox has ended since. */
+  usedModel(use: ModelUse): void {
+    this.#ledger.usedModel(use)
   }
 
   /** Takes a new state. Closes each connection that it would not open. */

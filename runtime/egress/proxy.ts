@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import type { EgressCaller, EgressGeneration, EgressReport, EgressState } from '../../contracts/egress.ts'
 import { unlessAborted } from '../kit/deadline.ts'
 import { messageOf } from '../kit/errors.ts'
+import type { Reserve } from './admit.ts'
 import { Connections } from './connections.ts'
 import { CredentialGate } from './credentials/gate.ts'
 import { passRequestToBroker } from './credentials/pass-to-broker.ts'
@@ -24,6 +25,8 @@ export interface EgressProxyOptions extends Partial<Dialler> {
   readonly roots?: readonly string[]
   /** Makes this the process that inserts credentials. */
   readonly credentials?: CredentialValues
+  /** Reserves the tokens of a request to a model. Without it, runs with a budget call no model. */
+  readonly reserve?: Reserve
   /** In a cluster: the socket of the process that inserts credentials. */
   readonly brokerPath?: string
 }

@@ -2,6 +2,7 @@ import type * as z from 'zod'
 import type { EgressPod } from '../../contracts/egress.ts'
 import type { SandboxKind } from '../../contracts/names.ts'
 import type { AllowedHosts, RunSettings } from './columns.ts'
+import type { ReservationTransaction } from './reservations.ts'
 
 /** A sandbox whose commands have network access through the egress proxy of the cluster. */
 export interface OpenNetwork {
@@ -30,7 +31,7 @@ export interface EgressReads {
   noteProxy(proxy: string, isConnected: boolean): Promise<void>
 }
 
-export interface EgressTransaction {
+export interface EgressTransaction extends ReservationTransaction {
   /** Records the number of a report. Returns false if a report with this or a later number of the replica was recorded before. */
   acceptReport(proxy: string, number: number): Promise<boolean>
 }

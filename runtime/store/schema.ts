@@ -177,6 +177,7 @@ export interface Tables {
   egress_networks: { run_id: string; generation: number; kind: 'agent' | 'command'; pod_json: string }
   /** Replicas of the egress proxy: the number of the last report, and when a replica was last connected. */
   egress_proxies: { id: string; last_report: number; seen_ms: number; changed_ms: number }
+  model_reservations: { id: string; run_id: string; tokens: number; until_ms: number }
   queue: QueueTable
   /** When waiting runs were started, for the estimates of other runs. */
   queue_starts: { lane: Lane; at_ms: number }

@@ -21,6 +21,7 @@ import {
   waitForRoom,
 } from './tables/queue.ts'
 import { expireInQueue, restartQueueDeadlines } from './tables/queue-deadlines.ts'
+import { reservationTransaction } from './tables/reservations.ts'
 import { deleteRestriction, listRestrictions, writeRestriction } from './tables/restrictions.ts'
 import { lockIfFree } from './tables/run-lock.ts'
 import { changeRun, changeRunState, countRuns, insertRun, readAndLockRun } from './tables/runs.ts'
@@ -65,6 +66,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   trustFirst: (folder) => trustFirst(scope, folder),
 
   acceptReport: acceptReport(scope),
+  ...reservationTransaction(scope),
 
   insertTurn: (turn) => insertTurn(scope, turn),
   changeTurn: (id, state, sentPrompt) => changeTurn(scope, id, { state, ...present({ sentPrompt }) }),

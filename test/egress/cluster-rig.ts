@@ -14,6 +14,7 @@ import { NO_OWN_CREDENTIALS } from '../../runtime/api/credentials/user-credentia
 import { ControlHub } from '../../runtime/api/egress/control-hub.ts'
 import { buildControlApp } from '../../runtime/api/egress/control-listener.ts'
 import type { RouteOf, ServersOf } from '../../runtime/api/egress/control-state.ts'
+import { ModelBudgets } from '../../runtime/api/egress/model-budgets.ts'
 import { rulesFor } from '../../runtime/api/egress/network-rules.ts'
 import { ReportWriter } from '../../runtime/api/egress/report-writer.ts'
 import { createRunCredentials } from '../../runtime/api/egress/run-credentials.ts'
@@ -109,8 +110,10 @@ export async function startControl(
   port = 0,
 ) {
   const clock = () => new Date()
+  const budgets = new ModelBudgets(store)
   const parts = {
     store,
+    budgets,
     audit: createAuditTrail(keys),
     redact: (text: string) => text,
     clock,
@@ -124,7 +127,7 @@ export async function startControl(
   const state = { store, rules, restrictions, credentials, routeOf, serversOf, log }
   const hub = new ControlHub({ ...state, authorities: trust.authorities })
   const app: FastifyInstance = buildControlApp({
-    ...{ ...state, hub, writer, identities, subject: PROXY_SUBJECT, jwksFile: keys.jwksFile },
+    ...{ ...state, hub, writer, budgets, identities, subject: PROXY_SUBJECT, jwksFile: keys.jwksFile },
   })
   const url = await app.listen({ host: '127.0.0.1', port })
   onTestFinished(() => app.close())

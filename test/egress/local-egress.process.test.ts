@@ -58,6 +58,7 @@ function rig({ networkEnabled = true, readRun = async () => row(networkEnabled) 
   const egress = new LocalEgress({
     ...{ store, restrictions, rules, trust, credentials, writer, keys, log: silentLog },
     routeOf: () => undefined,
+    budgets: { reserve: async () => ({ ok: true }), chargeAll: async () => undefined },
     clock: () => new Date(),
   })
   onTestFinished(async () => {

@@ -12,13 +12,16 @@ import { type ControlCaller, type ControlCallersOptions, identifyCallers, refuse
 import type { ControlHub } from './control-hub.ts'
 import { MessageWriter } from './control-state.ts'
 import { type CredentialRouteOptions, registerCredentialRoute } from './credential-route.ts'
+import type { ModelBudgets } from './model-budgets.ts'
 import type { ReportWriter } from './report-writer.ts'
+import { registerReservationRoute } from './reservation-route.ts'
 
 export interface ControlListenerOptions
   extends ControlCallersOptions,
     Omit<CredentialRouteOptions, 'store' | 'callerOf'> {
   readonly hub: ControlHub
   readonly writer: Pick<ReportWriter, 'accept'>
+  readonly budgets: Pick<ModelBudgets, 'reserve'>
   readonly store: Pick<Store, 'noteProxy' | 'listNetworks'>
   /** File with the public keys that verify tokens of sandboxes. Read for every message, because keys rotate. */
   readonly jwksFile: string
@@ -60,6 +63,7 @@ export function buildControlApp(options: ControlListenerOptions): FastifyInstanc
     return reply.code(204).send()
   })
   registerCredentialRoute(app, { ...options, callerOf })
+  registerReservationRoute(app, options.budgets)
   return app
 }
 

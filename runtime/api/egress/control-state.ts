@@ -9,6 +9,7 @@ import type { EgressControlMessage } from '../../../contracts/egress-control.ts'
 import { canonicalJson } from '../../kit/canonical-json.ts'
 import type { LiveNetwork } from '../../store/egress.ts'
 import type { Restrictions } from '../runs/restrictions/restrictions.ts'
+import { meteredPart } from './model-budgets.ts'
 import type { NetworkRules } from './network-rules.ts'
 import type { RunCredentials } from './run-credentials.ts'
 
@@ -49,7 +50,7 @@ function generationOf(
   const { placeholders, destinations } = reachable
     ? credentials.forRun({ id: runId, owner }, reachable)
     : { placeholders: [], destinations: NOWHERE }
-  const modelRoute = route && { ...route, ...(isFrozen && { isFrozen }) }
+  const modelRoute = route && { ...route, ...meteredPart(network.settings), ...(isFrozen && { isFrozen }) }
   return {
     ...{ runId, generation, phase: 'work', pod, restriction, destinations, withheld },
     ...(placeholders.length > 0 && { placeholders }),

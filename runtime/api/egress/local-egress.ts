@@ -22,6 +22,7 @@ import { ByteBudgets } from './byte-budgets.ts'
 import { type CheckTarget, createCheckNetwork } from './check-network.ts'
 import type { CredentialWanted } from './egress-process.ts'
 import { EgressProcesses } from './egress-processes.ts'
+import { type ModelBudgets, meteredPart } from './model-budgets.ts'
 import type { NetworkRules } from './network-rules.ts'
 import { readEgressKeys } from './read-keys.ts'
 import type { ReportWriter } from './report-writer.ts'
@@ -42,6 +43,7 @@ export interface LocalEgressOptions {
   readonly keys: Pick<DeploymentKeys, 'ticketKey' | 'jwksFile'>
   readonly clock: () => Date
   readonly writer: ReportWriter
+  readonly budgets: Pick<ModelBudgets, 'reserve' | 'chargeAll'>
   /** `http://HOST:PORT` of the company's proxy. */
   readonly upstreamProxy?: string | undefined
   readonly log: Log
@@ -106,7 +108,7 @@ export class LocalEgress implements SandboxEgress {
   readonly #unfollow: () => void
   readonly #renewals = new Map<string, AccessRenewal>()
   readonly #closing = new Map<string, Promise<void>>()
-  readonly #budgets = new ByteBudgets()
+  readonly #bytes = new ByteBudgets()
   readonly #renewal: NodeJS.Timeout
   #revision = 0
   /** Changes of what people allowed. A sandbox that was read before the last one is read again. */
@@ -129,10 +131,11 @@ export class LocalEgress implements SandboxEgress {
       readCredential: (wanted) => this.#readCredential(wanted),
       readKeys: () => readEgressKeys(options.keys.jwksFile),
       onReport: ({ runId, ...report }) => {
-        if (report.type === 'usage') this.#budgets.add(runId, report.bytes)
+        if (report.type === 'usage') this.#bytes.add(runId, report.bytes)
         else writer.write(runId, report)
       },
-      complete: (state) => this.#budgets.applyTo(state),
+      complete: (state) => this.#bytes.applyTo(state),
+      reserve: (request) => options.budgets.reserve(request),
       onLost: () => this.#tellLost(),
     })
     this.#renewal = setInterval(() => void this.#renew(), RENEWAL_MS)
@@ -152,6 +155,10 @@ export class LocalEgress implements SandboxEgress {
     const upstreamProxy = isOpen ? this.#options.upstreamProxy : undefined
     const close = () => this.close({ runId, generation })
     return { loosened, upstreamProxy, close, ...(hasRoute && this.#access(sandbox)) }
+  }
+
+  routes(run: Pick<RunRow, 'agentSpec' | 'owner'>): boolean {
+    return this.#options.routeOf(run) !== undefined
   }
 
   /** Base URL for agents. Starts the proxy. Throws `unavailable` if it does not run. */
@@ -308,7 +315,12 @@ export class LocalEgress implements SandboxEgress {
     const route = this.#options.routeOf(run)
     const brokerPath = join(dirname(dirname(socketPath)), MODEL_SOCKET)
     return (
-      route && { ...route, isPrivateAllowed: true, ...(route.credential !== undefined && { brokerPath }) }
+      route && {
+        ...route,
+        isPrivateAllowed: true,
+        ...meteredPart(run.settings),
+        ...(route.credential !== undefined && { brokerPath }),
+      }
     )
   }
 
@@ -358,7 +370,9 @@ export class LocalEgress implements SandboxEgress {
   }
 
   #tellLost(): void {
-    const { writer } = this.#options
+    const { writer, budgets, log } = this.#options
+    const runIds = [...this.#open.values()].map(({ generation: { runId } }) => runId)
+    void bestEffort(log, 'count the open requests to models', () => budgets.chargeAll(runIds))
     for (const { generation: of } of this.#open.values())
       writer.write(of.runId, { type: 'denied', generation: of.generation, data: UNAVAILABLE })
   }

@@ -52,6 +52,7 @@ export function createRunService(given: RunServiceDeps): RunService {
   const finishParts = { audit, approvals }
   const active = createActiveRuns(deps, finishParts, () => queue.wake())
   const queue = new Dispatcher(deps, active)
+  deps.onModelBudgetSpent?.((runId, ending) => active.get(runId)?.end(ending))
   const policy = createSandboxPolicy(deps, audit)
   const views = createRunViews(deps)
   const uploads = createUploads(deps, finishParts)

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { EgressRunReport } from '../../../contracts/egress.ts'
 import { delay } from '../../kit/deadline.ts'
 import type { Log } from '../../kit/log.ts'
 import { CredentialValues } from '../credentials/values.ts'
@@ -12,6 +13,7 @@ import { serveHealth } from './health-listener.ts'
 import { Lease } from './lease.ts'
 import { createProxyMetrics } from './metrics.ts'
 import { ReportQueue } from './report-queue.ts'
+import { reserve } from './reserve.ts'
 import { TokenListener } from './token-listener.ts'
 import { TokenVerifier } from './verify-token.ts'
 
@@ -62,9 +64,10 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
   const proxy: EgressProxy = new EgressProxy({
     // Each replica limits the bytes of a run by itself, so it reports no usage.
     report: (report) => {
-      if (report.type !== 'usage' && report.type !== 'applied' && report.type !== 'credential-wanted')
-        queue.add(report)
+      const run = EgressRunReport.safeParse(report)
+      if (run.success) queue.add(run.data)
     },
+    reserve: (request) => reserve({ url, tokenFile }, request),
     ...partsOf(listen, { url, tokenFile }),
     closedBy: () => lease.refusal,
     ...(resolve && { resolve }),

@@ -11,6 +11,7 @@ const TABLES_OF_RUNS = [
   'checkpoints',
   'blobs',
   'egress_networks',
+  'model_reservations',
   'queue',
   'claims',
   'calls',
