@@ -9,6 +9,7 @@ import type { Engine } from './engine.ts'
 import { QUEUE_MIGRATION } from './queue-migration.ts'
 import { RESTRICTION_MIGRATION } from './restriction-migration.ts'
 import type { Tables } from './schema.ts'
+import { SETUP_MIGRATION } from './setup-migration.ts'
 import { USER_CREDENTIAL_MIGRATION } from './user-credential-migration.ts'
 
 export interface Migration {
@@ -342,4 +343,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 19, ...API_KEY_MIGRATION },
   { version: 20, ...USER_CREDENTIAL_MIGRATION },
   { version: 21, ...CONTRIBUTION_MIGRATION },
+  { version: 22, ...SETUP_MIGRATION },
 ]
