@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import type { EgressGeneration } from '../../contracts/egress.ts'
 import type { ModelUse } from '../../contracts/egress-budgets.ts'
+import type { RunPhase } from '../../contracts/policy.ts'
 import { AnomalyDetector } from './anomalies.ts'
 import { decide, type Question, refusalSentence, shownPath } from './decide.ts'
 import { Ledger, type LedgerOptions, type Refused } from './ledger.ts'
@@ -11,6 +12,8 @@ import type { Refusal } from './refusals.ts'
 export interface OpenConnection {
   readonly question: Question
   readonly client: Socket
+  /** The phase in which it was opened. */
+  readonly phase: RunPhase
   /** The other side is the process that inserts credentials. Its summary lists the connection. */
   readonly isPassedOn?: boolean
   upstream?: Socket
@@ -27,7 +30,7 @@ export class Connections {
   readonly #bytesLeft: number
   #reportedBytes = 0
   #generation: EgressGeneration | undefined
-  #phase: EgressGeneration['phase']
+  #phase: RunPhase
 
   constructor(generation: EgressGeneration, options: Omit<LedgerOptions, 'runId' | 'generation'>) {
     this.#generation = generation
@@ -58,7 +61,7 @@ export class Connections {
 
   /** Opens a connection. `end` must be called when it has ended. */
   begin(question: Question, client: Socket, isPassedOn = false): OpenConnection {
-    const connection: OpenConnection = { question, client, isPassedOn }
+    const connection: OpenConnection = { question, client, isPassedOn, phase: this.#phase }
     this.#open.add(connection)
     // The process that inserts credentials sees the requests of a connection that is passed on to it.
     if (!isPassedOn) this.#notice(question)
@@ -75,7 +78,7 @@ export class Connections {
     if (!connection.upstream) return
     connection.upstream.destroySoon()
     const { host, port } = connection.question
-    const traffic = { host: host.name, port, phase: this.#phase, ...bytesOf(connection) }
+    const traffic = { host: host.name, port, phase: connection.phase, ...bytesOf(connection) }
     this.#ledger.ended(traffic, { isListed: !connection.isPassedOn })
   }
 
@@ -98,6 +101,7 @@ export class Connections {
     for (const connection of [...this.#open]) {
       const decision = decide(generation, connection.question)
       if (!decision.ok) this.#close(connection, decision.refusal)
+      else if (outlivesItsPhase(connection, this.#phase)) this.#close(connection, PHASE_OVER)
     }
   }
 
@@ -157,6 +161,23 @@ export class Connections {
     this.end(connection)
     connection.upstream?.destroy()
   }
+}
+
+/**
+ * What was opened in another phase and can carry anything. A command could keep it for later. Requests that the proxy reads
+ * are judged by the new phase alone.
+ */
+const outlivesItsPhase = ({ phase, isPassedOn, question }: OpenConnection, current: RunPhase): boolean =>
+  phase !== current && question.caller === 'commands' && isPassedOn !== true && isUnread(question)
+
+const isUnread = ({ protocol, request }: Question): boolean =>
+  protocol === 'tls' || request?.needs.includes('websocket') === true
+
+const PHASE_OVER: Refusal = {
+  rule: 'phase',
+  reason:
+    'the connection was opened in the phase setup, which is over, and the proxy cannot see what it carries',
+  remedy: 'Connect again.',
 }
 
 const SLOW_READER: Refusal = {

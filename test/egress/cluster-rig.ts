@@ -102,14 +102,14 @@ export async function deploymentRig(ports: number[], entry: Partial<EgressDestin
 export type Deployment = Awaited<ReturnType<typeof deploymentRig>> & {
   readonly routeOf?: RouteOf
   readonly serversOf?: ServersOf
+  readonly clock?: () => Date
 }
 
 /** The control port of one process of the API. */
 export async function startControl(
-  { store, keys, rules, credentials, routeOf, serversOf }: Deployment,
+  { store, keys, rules, credentials, routeOf, serversOf, clock = () => new Date() }: Deployment,
   port = 0,
 ) {
-  const clock = () => new Date()
   const budgets = new ModelBudgets(store)
   const parts = {
     store,
@@ -124,7 +124,7 @@ export async function startControl(
   const trust = await createTrust(keys.derive('egress-ca'))
   const lines: string[] = []
   const log = logTo(lines)
-  const state = { store, rules, restrictions, credentials, routeOf, serversOf, log }
+  const state = { store, rules, restrictions, credentials, routeOf, serversOf, clock, log }
   const hub = new ControlHub({ ...state, authorities: trust.authorities })
   const app: FastifyInstance = buildControlApp({
     ...{ ...state, hub, writer, budgets, identities, subject: PROXY_SUBJECT, jwksFile: keys.jwksFile },
