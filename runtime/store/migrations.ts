@@ -4,7 +4,12 @@ import { backfillCalls } from './backfill-calls.ts'
 import { CONTRIBUTION_MIGRATION } from './contribution-migration.ts'
 import { createBlobs, createCheckpoints } from './create-blobs.ts'
 import { createEvents, createRuns } from './create-runs.ts'
-import { ALLOWED_HOSTS_MIGRATION, EGRESS_MIGRATION, RESERVATION_MIGRATION } from './egress-migration.ts'
+import {
+  ALLOWED_HOSTS_MIGRATION,
+  EGRESS_MIGRATION,
+  RESERVATION_MIGRATION,
+  TAKEN_BYTES_MIGRATION,
+} from './egress-migration.ts'
 import type { Engine } from './engine.ts'
 import { QUEUE_MIGRATION } from './queue-migration.ts'
 import { RESTRICTION_MIGRATION } from './restriction-migration.ts'
@@ -343,4 +348,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 20, ...USER_CREDENTIAL_MIGRATION },
   { version: 21, ...CONTRIBUTION_MIGRATION },
   { version: 22, ...RESERVATION_MIGRATION },
+  { version: 23, ...TAKEN_BYTES_MIGRATION },
 ]
