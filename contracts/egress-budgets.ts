@@ -43,3 +43,26 @@ export const ModelUse = z.strictObject({
   tokens: Tokens,
 })
 export type ModelUse = z.infer<typeof ModelUse>
+
+/** Body of `POST /internal/egress/shares`: a replica of the proxy needs a share of the bytes that a run may send and receive. */
+export const ShareRequest = z.strictObject({
+  runId: z.string().min(1).max(128),
+  generation: z.int().nonnegative(),
+  /** Bytes that have passed without a share. */
+  missing: z.int().nonnegative(),
+})
+export type ShareRequest = z.infer<typeof ShareRequest>
+
+export const ShareDecision = z.strictObject({
+  granted: z.int().nonnegative(),
+  /** Nothing is left for another share. */
+  isLast: z.boolean(),
+})
+export type ShareDecision = z.infer<typeof ShareDecision>
+
+/** The end of all shares that a replica has taken for a sandbox. */
+export const SettledShares = z.strictObject({
+  /** Bytes of the shares that did not pass. Less than 0 if more has passed. */
+  unused: z.int(),
+})
+export type SettledShares = z.infer<typeof SettledShares>

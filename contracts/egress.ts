@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { ModelUse, ReservationDecision, ReservationRequest } from './egress-budgets.ts'
+import { ModelUse, ReservationDecision, ReservationRequest, SettledShares } from './egress-budgets.ts'
 import { RunPhase } from './policy.ts'
 
 /** Port of the relay in a sandbox, on its loopback interface. */
@@ -282,6 +282,7 @@ export const EgressRunReport = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('credential-used'), ...Of, data: CredentialUsed }),
   z.strictObject({ type: z.literal('anomaly'), ...Of, data: EgressAnomaly }),
   z.strictObject({ type: z.literal('model-use'), ...Of, data: ModelUse }),
+  z.strictObject({ type: z.literal('shares-settled'), ...Of, data: SettledShares }),
 ])
 export type EgressRunReport = z.infer<typeof EgressRunReport>
 

@@ -19,6 +19,7 @@ import { withModelKey } from './credentials/model-key.ts'
 import type { UserCredentials } from './credentials/user-credentials.ts'
 import { NO_OWN_CREDENTIALS } from './credentials/user-credentials.ts'
 import { serversOf } from './egress/agent-servers.ts'
+import { ByteShares } from './egress/byte-shares.ts'
 import { ClusterEgress } from './egress/cluster-egress.ts'
 import { ControlHub } from './egress/control-hub.ts'
 import { type ControlListenerOptions, serveEgressControl } from './egress/control-listener.ts'
@@ -76,7 +77,9 @@ export async function composeEgress(
   const rules = createNetworkRules(policy)
   const clock = () => new Date()
   const budgets = new ModelBudgets(store)
-  const writer = new ReportWriter({ store, audit: createAuditTrail(keys), budgets, redact, clock, log })
+  const shares = new ByteShares({ store })
+  const audit = createAuditTrail(keys)
+  const writer = new ReportWriter({ store, audit, budgets, shares, redact, clock, log })
   const trust = await createTrust(keys.derive('egress-ca'), config.egressRootsFile)
   const withKey = withModelKey(credentials, config.models)
   const hasBroker = sandboxes.kind === 'local' || config.credentialsFile !== undefined
@@ -112,7 +115,20 @@ export async function composeEgress(
   const { namespaces, serviceAccounts } = names(sandboxes.slice)
   const subject = `system:serviceaccount:${namespaces.egress}:${serviceAccounts.egressProxy}`
   return composeCluster(provider, {
-    ...{ store, restrictions, keys, rules, trust, writer, budgets, clock, log, subject, credentials: ofRuns },
+    ...{
+      store,
+      restrictions,
+      keys,
+      rules,
+      trust,
+      writer,
+      budgets,
+      shares,
+      clock,
+      log,
+      subject,
+      credentials: ofRuns,
+    },
     upstreamProxy,
     hasBroker,
     ...modelsThrough(config, rules, ofRuns),
@@ -169,6 +185,7 @@ type ClusterParts = Omit<Around, 'redact' | 'credentials' | 'userCredentials' | 
   readonly trust: EgressTrust
   readonly writer: ReportWriter
   readonly budgets: ModelBudgets
+  readonly shares: ByteShares
   readonly clock: () => Date
   readonly subject: string
   readonly upstreamProxy: string | undefined

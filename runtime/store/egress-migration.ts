@@ -41,6 +41,18 @@ async function createReservations(db: Kysely<Tables>): Promise<void> {
   await db.schema.createIndex('model_reservations_by_run').on('model_reservations').column('run_id').execute()
 }
 
+async function addTakenBytes(db: Kysely<Tables>): Promise<void> {
+  await db.schema
+    .alterTable('runs')
+    .addColumn('egress_bytes', 'bigint', (c) => c.notNull().defaultTo(0))
+    .execute()
+}
+
+export const TAKEN_BYTES_MIGRATION = {
+  name: 'the bytes of runs that replicas of the egress proxy have taken',
+  up: addTakenBytes,
+}
+
 export const RESERVATION_MIGRATION = {
   name: 'what requests to models may use of the budgets of their runs',
   up: createReservations,

@@ -33,6 +33,9 @@ export interface EgressReads {
 }
 
 export interface EgressTransaction extends ReservationTransaction {
+  /** Bytes of a run that replicas of the proxy have taken. The row of the run must be locked. */
+  readTakenBytes(runId: string): Promise<number>
+  writeTakenBytes(runId: string, bytes: number): Promise<void>
   /** Records the number of a report. Returns false if a report with this or a later number of the replica was recorded before. */
   acceptReport(proxy: string, number: number): Promise<boolean>
 }

@@ -4,7 +4,12 @@ import { backfillCalls } from './backfill-calls.ts'
 import { CONTRIBUTION_MIGRATION } from './contribution-migration.ts'
 import { createBlobs, createCheckpoints } from './create-blobs.ts'
 import { createEvents, createRuns } from './create-runs.ts'
-import { ALLOWED_HOSTS_MIGRATION, EGRESS_MIGRATION, RESERVATION_MIGRATION } from './egress-migration.ts'
+import {
+  ALLOWED_HOSTS_MIGRATION,
+  EGRESS_MIGRATION,
+  RESERVATION_MIGRATION,
+  TAKEN_BYTES_MIGRATION,
+} from './egress-migration.ts'
 import type { Engine } from './engine.ts'
 import { QUEUE_MIGRATION } from './queue-migration.ts'
 import { RESTRICTION_MIGRATION } from './restriction-migration.ts'
@@ -345,4 +350,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 21, ...CONTRIBUTION_MIGRATION },
   { version: 22, ...RESERVATION_MIGRATION },
   { version: 23, ...SETUP_MIGRATION },
+  { version: 24, ...TAKEN_BYTES_MIGRATION },
 ]

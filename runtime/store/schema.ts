@@ -227,6 +227,7 @@ interface RunsTable {
   usage_json: string | null
   touched_secret: number
   source_json: string | null
+  egress_bytes: Generated<number>
 }
 
 /** All times are of the store's clock, in milliseconds since 1970. */

@@ -9,7 +9,7 @@ import { commitCheckpoint, copyCheckpoint } from './tables/checkpoints.ts'
 import { bindClaim, changeClaim, readClaim, upsertClaim } from './tables/claims.ts'
 import { endCommand, insertCommand, listRunningCommands, readCommand } from './tables/commands.ts'
 import { contributionTransaction } from './tables/contributions.ts'
-import { acceptReport } from './tables/egress.ts'
+import { acceptReport, takenBytes } from './tables/egress.ts'
 import { eraseRun } from './tables/erasure.ts'
 import { appendEvents } from './tables/events.ts'
 import { insertIdempotencyKey } from './tables/idempotency.ts'
@@ -67,6 +67,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
 
   acceptReport: acceptReport(scope),
   ...reservationTransaction(scope),
+  ...takenBytes(scope),
 
   insertTurn: (turn) => insertTurn(scope, turn),
   changeTurn: (id, state, sentPrompt) => changeTurn(scope, id, { state, ...present({ sentPrompt }) }),

@@ -8,20 +8,19 @@ import { messageOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { Store } from '../../store/store.ts'
 import { listen } from '../start/listen.ts'
+import { type BudgetRouteOptions, registerBudgetRoutes } from './budget-routes.ts'
 import { type ControlCaller, type ControlCallersOptions, identifyCallers, refuse } from './control-callers.ts'
 import type { ControlHub } from './control-hub.ts'
 import { MessageWriter } from './control-state.ts'
 import { type CredentialRouteOptions, registerCredentialRoute } from './credential-route.ts'
-import type { ModelBudgets } from './model-budgets.ts'
 import type { ReportWriter } from './report-writer.ts'
-import { registerReservationRoute } from './reservation-route.ts'
 
 export interface ControlListenerOptions
   extends ControlCallersOptions,
+    BudgetRouteOptions,
     Omit<CredentialRouteOptions, 'store' | 'callerOf'> {
   readonly hub: ControlHub
   readonly writer: Pick<ReportWriter, 'accept'>
-  readonly budgets: Pick<ModelBudgets, 'reserve'>
   readonly store: Pick<Store, 'noteProxy' | 'listNetworks'>
   /** File with the public keys that verify tokens of sandboxes. Read for every message, because keys rotate. */
   readonly jwksFile: string
@@ -63,7 +62,7 @@ export function buildControlApp(options: ControlListenerOptions): FastifyInstanc
     return reply.code(204).send()
   })
   registerCredentialRoute(app, { ...options, callerOf })
-  registerReservationRoute(app, options.budgets)
+  registerBudgetRoutes(app, options)
   return app
 }
 

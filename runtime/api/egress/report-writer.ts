@@ -10,6 +10,7 @@ import type { RunEnding } from '../../store/columns.ts'
 import type { RunRow, Store, Transaction } from '../../store/store.ts'
 import { fingerprintIn } from '../credentials/user-credentials.ts'
 import type { AuditTrail } from '../runs/audit-trail.ts'
+import type { ByteShares } from './byte-shares.ts'
 import type { ModelBudgets } from './model-budgets.ts'
 
 export type ReportOfRun =
@@ -17,15 +18,18 @@ export type ReportOfRun =
   | Omit<Extract<EgressRunReport, { type: 'credential-used' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'denied' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'model-use' }>, 'runId'>
+  | Omit<Extract<EgressRunReport, { type: 'shares-settled' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'summary' }>, 'runId'>
 
 /** Reports that become events. */
-type Shown = Exclude<ReportOfRun, { type: 'model-use' }>
+type Shown = Exclude<ReportOfRun, { type: 'model-use' | 'shares-settled' }>
 
 export interface ReportWriterOptions {
   readonly store: Pick<Store, 'transaction'>
   readonly audit: AuditTrail
   readonly budgets: Pick<ModelBudgets, 'settle' | 'tell'>
+  /** In a cluster, where replicas take shares. */
+  readonly shares?: Pick<ByteShares, 'settle'>
   /** Removes the deployment's secrets: a command may put one into the name of a host. */
   readonly redact: (text: string) => string
   readonly clock: () => Date
@@ -84,7 +88,8 @@ export class ReportWriter {
     const run = await tx.readRun(runId)
     if (!run) return undefined
     if (report.type === 'model-use') return this.#options.budgets.settle(tx, run, report.data)
-    if (run.endedAt === undefined) await this.#show(tx, run, report)
+    if (report.type === 'shares-settled') await this.#options.shares?.settle(tx, runId, report.data)
+    else if (run.endedAt === undefined) await this.#show(tx, run, report)
     return undefined
   }
 

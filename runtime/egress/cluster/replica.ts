@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { EgressRunReport } from '../../../contracts/egress.ts'
+import type { ShareRequest } from '../../../contracts/egress-budgets.ts'
 import { delay } from '../../kit/deadline.ts'
 import type { Log } from '../../kit/log.ts'
+import { present } from '../../kit/present.ts'
 import { CredentialValues } from '../credentials/values.ts'
-import { EGRESS_LIMITS } from '../limits.ts'
+import { EGRESS_LIMITS, type EgressLimits } from '../limits.ts'
 import type { Resolve } from '../look-ups.ts'
 import { EgressProxy } from '../proxy.ts'
 import type { UpstreamProxy } from '../upstream-proxy.ts'
@@ -13,7 +15,7 @@ import { serveHealth } from './health-listener.ts'
 import { Lease } from './lease.ts'
 import { createProxyMetrics } from './metrics.ts'
 import { ReportQueue } from './report-queue.ts'
-import { reserve } from './reserve.ts'
+import { reserve, takeShare } from './reserve.ts'
 import { TokenListener } from './token-listener.ts'
 import { TokenVerifier } from './verify-token.ts'
 
@@ -28,6 +30,7 @@ export interface ReplicaOptions extends ControlPlace {
   /** Roots that a destination's certificate may have. @default the roots of Node */
   readonly roots?: readonly string[]
   readonly drain?: DrainTimes
+  readonly limits?: EgressLimits
 }
 
 export type ReplicaListen =
@@ -57,7 +60,7 @@ export interface Replica {
 
 /** Starts one replica of the egress proxy in a cluster. It opens nothing before its first message from the API. */
 export async function startReplica(options: ReplicaOptions): Promise<Replica> {
-  const { log, url, tokenFile, listen, resolve, upstream, roots, drain = DRAIN } = options
+  const { log, url, tokenFile, listen, resolve, upstream, roots, limits, drain = DRAIN } = options
   const proxyId = randomUUID()
   const lease = new Lease({ onOver: () => void forget() })
   const verifier = new TokenVerifier()
@@ -70,9 +73,7 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
     reserve: (request) => reserve({ url, tokenFile }, request),
     ...partsOf(listen, { url, tokenFile }),
     closedBy: () => lease.refusal,
-    ...(resolve && { resolve }),
-    ...(upstream && { upstream }),
-    ...(roots && { roots }),
+    ...present({ resolve, upstream, roots, limits }),
   })
   const metrics = createProxyMetrics({
     connections: () => proxy.count,
@@ -91,7 +92,7 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
     proxy,
     verify: (token) => verifier.verify(token),
     closedBy: () => lease.refusal,
-    limits: EGRESS_LIMITS,
+    limits: limits ?? EGRESS_LIMITS,
     isBehindProxy: 'socketPath' in listen,
     onRefused: metrics.onRefused,
     log,
@@ -134,6 +135,8 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
 const partsOf = (listen: ReplicaListen, place: ControlPlace) =>
   'socketPath' in listen
     ? { credentials: new CredentialValues({ fetch: (wanted) => fetchCredential(place, wanted) }) }
-    : listen.brokerPath === undefined
-      ? {}
-      : { brokerPath: listen.brokerPath }
+    : {
+        // All connections come through this process, so it counts the bytes.
+        takeShare: (request: ShareRequest) => takeShare(place, request),
+        ...(listen.brokerPath === undefined ? {} : { brokerPath: listen.brokerPath }),
+      }

@@ -1,21 +1,38 @@
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
-import { ReservationDecision, type ReservationRequest } from '../../../contracts/egress-budgets.ts'
+import type * as z from 'zod'
+import {
+  ReservationDecision,
+  type ReservationRequest,
+  ShareDecision,
+  type ShareRequest,
+} from '../../../contracts/egress-budgets.ts'
 import { EGRESS_CONTROL_ROUTES } from '../../../contracts/routes.ts'
 import { type ControlPlace, controlRequest } from './control-stream.ts'
 import { answerText } from './fetch-credential.ts'
 
-const RESERVE_MS = 10_000
+const POST_MS = 10_000
 
 /** Asks the API for a part of a run's budgets. The API alone knows what all replicas have used. */
-export async function reserve(
+export const reserve = (place: ControlPlace, request: ReservationRequest): Promise<ReservationDecision> =>
+  post(place, { path: EGRESS_CONTROL_ROUTES.reservations, request, decision: ReservationDecision })
+
+/** Asks the API for a share of the bytes that a run may send and receive. */
+export const takeShare = (place: ControlPlace, request: ShareRequest): Promise<ShareDecision> =>
+  post(place, { path: EGRESS_CONTROL_ROUTES.shares, request, decision: ShareDecision })
+
+async function post<Decision extends z.ZodType>(
   place: ControlPlace,
-  request: ReservationRequest,
-): Promise<ReservationDecision> {
+  {
+    path,
+    request,
+    decision,
+  }: { readonly path: string; readonly request: object; readonly decision: Decision },
+): Promise<z.infer<Decision>> {
   const body = JSON.stringify(request)
-  const signal = AbortSignal.timeout(RESERVE_MS)
+  const signal = AbortSignal.timeout(POST_MS)
   const sent = await controlRequest(place, {
-    path: EGRESS_CONTROL_ROUTES.reservations,
+    path,
     method: 'POST',
     signal,
     headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
@@ -24,5 +41,5 @@ export async function reserve(
   const [response] = (await once(sent, 'response', { signal })) as [IncomingMessage]
   const text = await answerText(response)
   if (response.statusCode !== 200) throw new Error(`the API answered ${response.statusCode}`)
-  return ReservationDecision.parse(JSON.parse(text))
+  return decision.parse(JSON.parse(text))
 }

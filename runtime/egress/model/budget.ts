@@ -118,7 +118,7 @@ export class RequestAccount {
     this.#report({ ...(reservation !== undefined && { reservation }), requests: used ? 1 : 0, tokens })
   }
 
-  /** The usage of the server, or an estimate if there is none. Without any part of the response, the whole reservation. */
+  /** The usage of the server, or an estimate if there is none. If no part of the response has come, the whole reservation. */
   get #tokens(): number {
     const { input, total, isBounded } = this.#most
     const { isDone = false, tokens, estimate } = this.#reader ?? {}

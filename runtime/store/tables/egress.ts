@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { EgressPod } from '../../../contracts/egress.ts'
-import { present, toJson } from '../codec.ts'
+import { present, toJson, toText } from '../codec.ts'
 import { AllowedHosts, RunKinds, RunSettings, RunSetup } from '../columns.ts'
 import type { EgressTransaction, LiveNetwork, OpenNetwork } from '../egress.ts'
 import type { Scope } from '../engine.ts'
@@ -80,6 +80,20 @@ export async function countProxies({ db, engine }: Scope, ms: number): Promise<n
     .executeTakeFirstOrThrow()
   return Number(row.count)
 }
+
+export const takenBytes = ({ db }: Scope): Pick<EgressTransaction, 'readTakenBytes' | 'writeTakenBytes'> => ({
+  async readTakenBytes(runId) {
+    const row = await db
+      .selectFrom('runs')
+      .select('egress_bytes')
+      .where('id', '=', toText(runId))
+      .executeTakeFirst()
+    return row ? new RowReader('runs', row).integer('egress_bytes') : 0
+  },
+  async writeTakenBytes(runId, bytes) {
+    await db.updateTable('runs').set({ egress_bytes: bytes }).where('id', '=', toText(runId)).execute()
+  },
+})
 
 /** One statement, so that only one of two requests with the same report records it. */
 export const acceptReport =
