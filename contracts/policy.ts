@@ -18,6 +18,13 @@ const ApprovalRules = z.strictObject({
   not_by_owner: z.boolean(),
 })
 
+/** `ask`: a person pushes the results of a run. `allow`: its commands may push too. `deny`: nobody pushes. */
+export const PushRule = z.enum(['ask', 'allow', 'deny'])
+export type PushRule = z.infer<typeof PushRule>
+
+/** Rules for what a run gives to others. */
+const ResultRules = z.strictObject({ push: PushRule })
+
 /**
  * Sandbox settings of a run, in the spelling of a repository's `.agentweaver/settings.yml` (snake_case) and of the
  * `/api/sandbox-policy` routes. Only the operator can set `direct`.
@@ -43,6 +50,8 @@ export const SandboxSettings = z.strictObject({
   /** Limits of every run. Without a value, there is no limit. */
   budgets: Budgets.optional(),
   approvals: ApprovalRules.optional(),
+  /** Without a value, a person pushes. */
+  results: ResultRules.optional(),
   direct: z.boolean().default(false),
 })
 export type SandboxSettings = z.infer<typeof SandboxSettings>
@@ -60,6 +69,7 @@ export const SandboxSettingsPatch = z.strictObject({
   require_outcome: SandboxSettings.shape.require_outcome,
   budgets: SandboxSettings.shape.budgets,
   approvals: SandboxSettings.shape.approvals,
+  results: SandboxSettings.shape.results,
 })
 export type SandboxSettingsPatch = z.infer<typeof SandboxSettingsPatch>
 
@@ -69,6 +79,7 @@ export const HostSettings = SandboxSettings.omit({
   budgets: true,
   egress_hosts: true,
   approvals: true,
+  results: true,
 })
 export type HostSettings = z.infer<typeof HostSettings>
 

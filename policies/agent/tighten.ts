@@ -1,5 +1,5 @@
 import { BUDGET_KINDS, type Budgets } from '../../contracts/budgets.ts'
-import type { SandboxSettings, SandboxSettingsPatch } from '../../contracts/policy.ts'
+import type { PushRule, SandboxSettings, SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { hasHost, intersectHosts } from './egress/narrow.ts'
 
 /**
@@ -29,6 +29,7 @@ export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPat
       ...requireOutcome(settings.require_outcome, patch.require_outcome),
       ...smallerBudgets(settings.budgets, patch.budgets),
       ...approvalRules(settings.approvals, patch.approvals),
+      ...resultRules(settings.results, patch.results),
       direct: settings.direct,
     }),
     ceiling,
@@ -45,6 +46,24 @@ function requireOutcome(...values: (boolean | undefined)[]): Pick<SandboxSetting
 function approvalRules(...given: SandboxSettings['approvals'][]): Pick<SandboxSettings, 'approvals'> {
   const rules = given.filter((value) => value !== undefined)
   return rules.length === 0 ? {} : { approvals: { not_by_owner: rules.some((rule) => rule.not_by_owner) } }
+}
+
+/** From the widest to the strictest. */
+const PUSH_RULES: readonly PushRule[] = ['allow', 'ask', 'deny']
+const strictness = (rule: PushRule): number => PUSH_RULES.indexOf(rule)
+
+/** Who may push the results of a run with these settings. */
+export const pushRuleOf = ({ results }: Pick<SandboxSettings, 'results'>): PushRule => results?.push ?? 'ask'
+
+/** The stricter rule. A patch without a rule leaves the ceiling's one. */
+function resultRules(
+  ceiling: SandboxSettings['results'],
+  patch: SandboxSettings['results'],
+): Pick<SandboxSettings, 'results'> {
+  if (!patch) return ceiling ? { results: ceiling } : {}
+  const rules = [pushRuleOf({ results: ceiling }), patch.push]
+  const push = rules.reduce((one, other) => (strictness(one) > strictness(other) ? one : other))
+  return { results: { push } }
 }
 
 /** The hosts of both lists. Without a list, there is no limit. */
@@ -113,6 +132,12 @@ const CHECKS: readonly Check[] = [
       p.approvals?.not_by_owner === false && c.approvals?.not_by_owner === true,
       'approvals',
       'the settings require that another person approves',
+    ),
+  (c, p) =>
+    unless(
+      p.results !== undefined && strictness(p.results.push) < strictness(pushRuleOf(c)),
+      'results',
+      `push: the settings have ${pushRuleOf(c)}; allow needs results: {push: allow} in AGENTWEAVER_CEILING_FILE`,
     ),
   (c, p) =>
     BUDGET_KINDS.flatMap((kind) => {

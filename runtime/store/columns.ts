@@ -86,6 +86,14 @@ export const Origin = z.object({
 export const AllowedHosts = z.array(
   z.object({ host: z.string(), reason: z.string(), by: z.string(), at: z.string() }),
 )
+/** What the sandbox of this run may push: one commit of another run to one branch. */
+export const PushGrant = z.object({
+  /** The run whose result is pushed, and whose list of destinations counts. */
+  runId: z.string(),
+  kind: z.enum(['agent', 'command']),
+  ref: z.string(),
+  commit: z.string(),
+})
 export const CarriedCalls = z.array(z.string())
 /** A kind of use that an older release did not count is 0. */
 export const Usage = z.object({

@@ -6,6 +6,7 @@ import { createBlobs, createCheckpoints } from './create-blobs.ts'
 import { createEvents, createRuns } from './create-runs.ts'
 import { ALLOWED_HOSTS_MIGRATION, EGRESS_MIGRATION } from './egress-migration.ts'
 import type { Engine } from './engine.ts'
+import { PUSH_MIGRATION } from './push-migration.ts'
 import { QUEUE_MIGRATION } from './queue-migration.ts'
 import { RESTRICTION_MIGRATION } from './restriction-migration.ts'
 import type { Tables } from './schema.ts'
@@ -342,4 +343,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 19, ...API_KEY_MIGRATION },
   { version: 20, ...USER_CREDENTIAL_MIGRATION },
   { version: 21, ...CONTRIBUTION_MIGRATION },
+  { version: 22, ...PUSH_MIGRATION },
 ]

@@ -13,6 +13,7 @@ import { acceptReport } from './tables/egress.ts'
 import { eraseRun } from './tables/erasure.ts'
 import { appendEvents } from './tables/events.ts'
 import { insertIdempotencyKey } from './tables/idempotency.ts'
+import { pushTransaction } from './tables/pushed-branches.ts'
 import {
   countRunsUnderWay,
   listQueueHeads,
@@ -99,6 +100,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   ...apiKeyTransaction(scope),
   ...userCredentialTransaction(scope),
   ...contributionTransaction(scope),
+  ...pushTransaction(scope),
   writeSetting: (name, value) => writeSetting(scope, name, value),
   listRestrictions: () => listRestrictions(scope),
   writeRestriction: (restriction) => writeRestriction(scope, restriction),

@@ -10,6 +10,9 @@ export const HOST = 'git.agentweaver-test.com'
 /** The canary: nothing that a sandbox can read may contain it, in any encoding. */
 export const TOKEN = 'ghp_canaryOfTheTestCanaryOfTheTest000001'
 
+/** A ceiling with which the commands of runs may push. */
+export const RUNS_PUSH = 'network_enabled: true\nresults: { push: allow }\n'
+
 /**
  * A service whose runs may use the repository `team/app` of a git server, with a token that only the service can read. The
  * server also has `team/other`, which the egress list does not have.

@@ -10,6 +10,7 @@ import { canonicalJson } from '../../kit/canonical-json.ts'
 import type { LiveNetwork } from '../../store/egress.ts'
 import type { Restrictions } from '../runs/restrictions/restrictions.ts'
 import type { NetworkRules } from './network-rules.ts'
+import { classOf, pushOf } from './push-state.ts'
 import type { RunCredentials } from './run-credentials.ts'
 
 export interface StateParts {
@@ -37,7 +38,8 @@ function generationOf(
   network: LiveNetwork,
   { rules, restrictions, credentials, routeOf, serversOf }: StateParts,
 ): EgressGeneration | undefined {
-  const { runId, generation, kind, owner, pod } = network
+  const { runId, generation, owner, pod } = network
+  const kind = classOf(network, network.kind)
   const route = routeOf?.(network)
   const servers = serversOf?.(network)
   const listed = rules.destinationsOf(network, kind)
@@ -52,6 +54,7 @@ function generationOf(
   const modelRoute = route && { ...route, ...(isFrozen && { isFrozen }) }
   return {
     ...{ runId, generation, phase: 'work', pod, restriction, destinations, withheld },
+    ...pushOf(network, network.pushed, placeholders.length > 0),
     ...(placeholders.length > 0 && { placeholders }),
     ...(modelRoute && { modelRoute }),
   }

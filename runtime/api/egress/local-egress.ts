@@ -12,6 +12,7 @@ import { bestEffort } from '../../kit/best-effort.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { BoundSandbox } from '../../sandboxes/provider.ts'
+import type { PushedBranch } from '../../store/pushes.ts'
 import type { RunRow, Store } from '../../store/store.ts'
 import type { CheckAccess } from '../credentials/credential-check.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
@@ -23,6 +24,7 @@ import { type CheckTarget, createCheckNetwork } from './check-network.ts'
 import type { CredentialWanted } from './egress-process.ts'
 import { EgressProcesses } from './egress-processes.ts'
 import type { NetworkRules } from './network-rules.ts'
+import { classOf, pushOf } from './push-state.ts'
 import { readEgressKeys } from './read-keys.ts'
 import type { ReportWriter } from './report-writer.ts'
 import { type RunCredentials, writeEnvironment } from './run-credentials.ts'
@@ -31,7 +33,7 @@ import { type EgressTrust, writeTrustBundle } from './trust.ts'
 import type { SandboxEgress, SandboxNetwork, ServedRun } from './with-egress.ts'
 
 export interface LocalEgressOptions {
-  readonly store: Pick<Store, 'readRun'>
+  readonly store: Pick<Store, 'readRun' | 'listPushed'>
   readonly restrictions: Pick<Restrictions, 'of' | 'onChange'>
   readonly rules: NetworkRules
   /** The authority that sandboxes trust, and what else they trust. */
@@ -271,16 +273,20 @@ export class LocalEgress implements SandboxEgress {
 
   /** What a sandbox may reach. Undefined without network access. */
   async #read(sandbox: EgressSandbox): Promise<Opened | undefined> {
-    const { runId, generation, kind, socketPath, brokerPath, signal } = sandbox
+    const { runId, generation, socketPath, brokerPath, signal } = sandbox
     const { store, rules, credentials } = this.#options
     const log = this.#options.log.child({ runId })
     let changes: number
     let run: RunRow | undefined
+    let pushed: readonly PushedBranch[] = []
     do {
       changes = this.#changes
       run = await patiently(() => store.readRun(runId), { signal, log })
+      const of = run?.push?.runId ?? runId
+      pushed = await patiently(() => store.listPushed(of), { signal, log })
     } while (changes !== this.#changes)
     if (!run) return undefined
+    const kind = classOf(run, sandbox.kind)
     const route = this.#routeOf(run, sandbox)
     const listed = sandbox.isIsolated ? rules.destinationsOf(run, kind) : undefined
     if (!listed && !route) return undefined
@@ -290,6 +296,7 @@ export class LocalEgress implements SandboxEgress {
     const opened: EgressGeneration = {
       ...{ runId, generation, phase: 'work', socketPath, destinations, withheld },
       ...(isBrokered && { placeholders, brokerPath }),
+      ...pushOf(run, pushed, isBrokered),
       ...(route && { modelRoute: route, pod: podOf(sandbox.podUid) }),
     }
     return { owner: run.owner, sandbox, generation: opened, ...(placeholders.length > 0 && { environment }) }

@@ -11,6 +11,7 @@ const TABLES_OF_RUNS = [
   'checkpoints',
   'blobs',
   'egress_networks',
+  'pushed_branches',
   'queue',
   'claims',
   'calls',
