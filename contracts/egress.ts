@@ -133,7 +133,7 @@ export type EgressPushed = z.infer<typeof EgressPushed>
 /** Which refs the commands of a sandbox may update. */
 export const EgressPush = z.strictObject({
   rule: PushRule,
-  /** A person pushes one commit to one branch. Then the sandbox may push nothing else, whatever the rule. */
+  /** A person pushes one commit to one branch. Then the sandbox may push nothing else, also with another rule. */
   grant: z.strictObject({ ref: BranchRef, commit: CommitId }).optional(),
   /** The last commits that the run has pushed. It continues only these branches. */
   pushed: z.array(EgressPushed).max(100),

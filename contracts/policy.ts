@@ -18,11 +18,11 @@ const ApprovalRules = z.strictObject({
   not_by_owner: z.boolean(),
 })
 
-/** `ask`: a person pushes the results of a run. `allow`: its commands may push too. `deny`: nobody pushes. */
+/** `ask`: a person pushes the results of a run. `allow`: its commands may push too. `deny`: no push at all. */
 export const PushRule = z.enum(['ask', 'allow', 'deny'])
 export type PushRule = z.infer<typeof PushRule>
 
-/** Rules for what a run gives to others. */
+/** Rules for the results of a run. */
 const ResultRules = z.strictObject({ push: PushRule })
 
 /**

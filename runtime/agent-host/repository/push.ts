@@ -6,7 +6,7 @@ import { type GitToolbox, runGit } from './git-command.ts'
 import { failureText, GitMessages } from './progress.ts'
 
 /**
- * Makes a fresh repository beside the bundle: the base comes from the server, the commits from the bundle. No file, index,
+ * Makes a fresh repository: the base comes from the server, the commits from the bundle. No file, index,
  * configuration, hook or attribute of the run is in it, because a bundle has only objects. Prints what the commits change,
  * in the parts of `changes.ts`.
  */
@@ -70,6 +70,12 @@ export async function sendPush(
   if (result.exitCode === 0) return { type: 'pushed', ...(printed !== '' && { previous: printed }) }
   const said = result.timedOut
     ? `the push took longer than ${timeoutMs / 60_000} minutes`
-    : failureText(lines) || result.message || 'git gave no reason'
+    : rejection(lines) || failureText(lines) || result.message || 'git gave no reason'
   return { type: 'failed', message: said.slice(0, PUSH_LIMITS.maxMessage) }
 }
+
+/** Git's own words for this refer to the branches of a clone. */
+const rejection = (lines: readonly string[]): string =>
+  lines.some((line) => /^! \[rejected\].*\((?:non-fast-forward|fetch first)\)/.test(line))
+    ? 'the branch has commits that are not in the result of the run. Push to a branch with another name'
+    : ''

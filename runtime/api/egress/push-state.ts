@@ -5,7 +5,7 @@ import { present } from '../../kit/present.ts'
 import type { PushedBranch } from '../../store/pushes.ts'
 import type { RunRow } from '../../store/store.ts'
 
-/** What the proxy is told about pushes of a sandbox. Only a sandbox with a credential can push. */
+/** The rules for pushes of a sandbox, for the proxy. Only a sandbox with a credential can push. */
 export function pushOf(
   { settings, push }: Pick<RunRow, 'settings' | 'push'>,
   pushed: readonly PushedBranch[],
@@ -16,5 +16,5 @@ export function pushOf(
   return { push: { rule: pushRuleOf(settings), pushed: [...pushed], ...present({ grant }) } }
 }
 
-/** The list of destinations that counts for a sandbox: if it pushes for a person, that of the run whose result it pushes. */
+/** The class whose destinations a sandbox gets. A sandbox that pushes for a person has the class of the run with the result. */
 export const classOf = ({ push }: Pick<RunRow, 'push'>, kind: SandboxKind): SandboxKind => push?.kind ?? kind

@@ -271,7 +271,7 @@ async function insert({ run: deps, audit }: StartDeps, insertion: Insertion): Pr
     )
     await audit.append(tx, run.id, [
       ...(source ? [beginning(row, source, at)] : []),
-      ...(wanted.push ? [intentToPush(row, { push: wanted.push, caller, at })] : []),
+      ...(wanted.push ? [grantOfPush(row, { push: wanted.push, caller, at })] : []),
     ])
     await caller.keep?.(tx, toRun({ ...row, lastSequence: events.length }))
     return row
@@ -300,16 +300,16 @@ export const insertPush = async (deps: StartDeps, caller: Caller, push: Push): P
 type Pushing = { readonly push: Push; readonly caller: Caller; readonly at: string }
 
 /** Before anything acts: who lets the sandbox push what. */
-function intentToPush(
+function grantOfPush(
   { id, policyVersion }: RunRow,
   { push: { source, grant }, caller, at }: Pushing,
 ): AuditDraft {
   return {
-    kind: 'intent',
+    kind: 'outcome',
     runId: id,
     callId: id,
     actor: `person:${caller.owner}`,
-    tool: 'push',
+    tool: 'push.grant',
     params: grant,
     policyVersion,
     decision: 'allow',

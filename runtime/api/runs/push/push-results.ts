@@ -84,15 +84,12 @@ async function admit(
   return { push: { source: run, grant: { runId: id, kind: run.kind, ref, commit } }, diff }
 }
 
-const isOfRepository = (run: RunRow): run is Push['source'] =>
-  run.workspace.kind === 'git' && run.workspace.commit !== undefined
+const isOfRepository = (run: RunRow): run is Push['source'] => run.workspace.kind === 'git'
 
 const elsewhere = ({ id, workspace }: RunRow): string =>
-  workspace.kind === 'git'
-    ? 'Its repository was not cloned.'
-    : workspace.kind === 'path'
-      ? `Fetch its commits with agentweaver fetch ${id}, and push them from your folder.`
-      : `Write its changes into your folder with agentweaver apply ${id}, and push from there.`
+  workspace.kind === 'path'
+    ? `Fetch its commits with agentweaver fetch ${id}, and push them from your folder.`
+    : `Write its changes into your folder with agentweaver apply ${id}, and push from there.`
 
 function refuseDenied(id: string, all: readonly RunRow['settings'][]): void {
   if (!all.some((settings) => pushRuleOf(settings) === 'deny')) return
@@ -102,7 +99,7 @@ function refuseDenied(id: string, all: readonly RunRow['settings'][]): void {
   )
 }
 
-/** The sandbox of a push is a run of its own, whose failure is the reason. */
+/** The sandbox of a push is a separate run, whose failure is the reason. */
 async function withReason(
   {
     start: {
