@@ -13,6 +13,7 @@ import { acceptReport, takenBytes } from './tables/egress.ts'
 import { eraseRun } from './tables/erasure.ts'
 import { appendEvents } from './tables/events.ts'
 import { insertIdempotencyKey } from './tables/idempotency.ts'
+import { pushTransaction } from './tables/pushed-branches.ts'
 import {
   countRunsUnderWay,
   listQueueHeads,
@@ -64,7 +65,6 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   restartQueueDeadlines: (of) => restartQueueDeadlines(scope, of),
 
   trustFirst: (folder) => trustFirst(scope, folder),
-
   acceptReport: acceptReport(scope),
   ...reservationTransaction(scope),
   ...takenBytes(scope),
@@ -102,6 +102,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   ...apiKeyTransaction(scope),
   ...userCredentialTransaction(scope),
   ...contributionTransaction(scope),
+  ...pushTransaction(scope),
   writeSetting: (name, value) => writeSetting(scope, name, value),
   listRestrictions: () => listRestrictions(scope),
   writeRestriction: (restriction) => writeRestriction(scope, restriction),
