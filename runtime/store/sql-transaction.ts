@@ -23,7 +23,7 @@ import {
 } from './tables/queue.ts'
 import { expireInQueue, restartQueueDeadlines } from './tables/queue-deadlines.ts'
 import { reservationTransaction } from './tables/reservations.ts'
-import { deleteRestriction, listRestrictions, writeRestriction } from './tables/restrictions.ts'
+import { restrictionTransaction } from './tables/restrictions.ts'
 import { lockIfFree } from './tables/run-lock.ts'
 import { changeRun, changeRunState, countRuns, insertRun, readAndLockRun } from './tables/runs.ts'
 import { writeSetting } from './tables/settings.ts'
@@ -104,9 +104,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   ...contributionTransaction(scope),
   ...pushTransaction(scope),
   writeSetting: (name, value) => writeSetting(scope, name, value),
-  listRestrictions: () => listRestrictions(scope),
-  writeRestriction: (restriction) => writeRestriction(scope, restriction),
-  deleteRestriction: (of) => deleteRestriction(scope, of),
+  ...restrictionTransaction(scope),
   readClaim: (key) => readClaim(scope, key),
   upsertClaim: (claim) => upsertClaim(scope, claim),
   changeClaim: (key, change) => changeClaim(scope, key, change),

@@ -394,11 +394,9 @@ type Routed = Pick<EgressGeneration, 'modelRoute'>
 const frozenRoute = ({ modelRoute }: Routed, isFrozen: boolean): Routed =>
   modelRoute && isFrozen ? { modelRoute: { ...modelRoute, isFrozen } } : {}
 
-const noProxy = (cause: unknown) =>
-  new SandboxError(
-    'unavailable',
-    `The agent would call its model through the egress proxy of this machine, which does not run: ${messageOf(cause)}`,
-    { cause },
-  )
+function noProxy(cause: unknown): SandboxError {
+  const message = `The agent would call its model through the egress proxy of this machine, which does not run: ${messageOf(cause)}`
+  return new SandboxError('unavailable', message, { cause })
+}
 
 const keyOf = (runId: string, generation: number) => `${runId} ${generation}`

@@ -45,8 +45,7 @@ const STOPPED = { state: 'failed', code: 'api_restarted', message: 'the service 
 
 /** The executor behind the API: every method of `RunService`, composed of the parts in this folder. */
 export function createRunService(given: RunServiceDeps): RunService {
-  const holder = new Holder()
-  const deps = { ...given, holder }
+  const deps = { ...given, holder: new Holder() }
   const { store, provider } = deps
   const audit = createAuditTrail(deps.keys)
   const approvals = new Approvals(deps, audit)
