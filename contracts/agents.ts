@@ -53,6 +53,8 @@ export const AgentConfig = z.discriminatedUnion('kind', [
     model: ModelName,
     charter: Charter,
     proxyToken: ProxyToken,
+    /** Certificate in PEM of the authority with which the egress proxy reads the requests of the agent. */
+    proxyRoot: z.string().max(8192).optional(),
   }),
   z.strictObject({ kind: z.literal('openaiCompatible'), model: ModelEndpoint, charter: Charter }),
   z.strictObject({

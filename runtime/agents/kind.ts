@@ -19,6 +19,8 @@ export interface ModelSettings {
   readonly modelCredential?: string
   /** Base URL of the egress proxy for requests to models. Undefined if agents connect to their servers themselves. */
   readonly egressUrl?: string
+  /** The authority of the egress proxy, if the proxy can insert the credentials of owners for their agents. In PEM. */
+  readonly proxyRoot?: string
   /** Agents that connect to their servers themselves need a token for the proxy between them. @default false */
   readonly needsProxyToken?: boolean
   /** Base URL of the Azure AI resource for agents of kind `foundry`. */
@@ -61,6 +63,8 @@ export interface AgentKind<K extends KindName> {
   route?(request: RequestOf<K>, operator: ModelSettings): ModelRoute | undefined
   /** The agent connects to its servers itself, with the credential that AgentHost holds. */
   readonly connectsItself?: true
+  /** The kind of credential that the egress proxy inserts into the agent's own connections, if the owner has set one. */
+  readonly inserted?: 'github'
   /** A caller determines whether the agent reports an outcome, so runs do not require a report by default. */
   readonly isOutcomeOptional?: true
   /** Runs in AgentHost. Imports an SDK on demand, because it costs a standby AgentHost memory and open files. */

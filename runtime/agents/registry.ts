@@ -48,6 +48,12 @@ export function connectsItself({ kind }: RequestedAgent): boolean {
   return does === true
 }
 
+/** The kind of credential that the proxy inserts into the agent's own connections, if the owner of the run has set one. */
+export function insertedFor({ kind }: RequestedAgent): 'github' | undefined {
+  const { inserted }: Pick<AgentKind<Requestable>, 'inserted'> = KINDS[kind]
+  return inserted
+}
+
 /** Whether a run of this agent requires a report of the outcome, unless its request says otherwise. */
 export function requiresOutcome({ kind }: RequestedAgent): boolean {
   const { isOutcomeOptional }: Pick<AgentKind<Requestable>, 'isOutcomeOptional'> = KINDS[kind]

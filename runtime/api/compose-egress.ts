@@ -58,6 +58,8 @@ export type ComposedEgress = {
   readonly networks?: RunNetworks
   /** Hosts of package registries for which owners can set credentials. Absent without a proxy. */
   readonly registries?: ReadonlySet<string>
+  /** The authority that agents of kind `copilot` must trust, in PEM, if the proxy can insert the token of an owner for them. */
+  readonly agentRoot?: string
   /** Asks the servers of credentials whether they accept a value. Only on this machine. */
   readonly check?: CredentialCheck
   /** Serves the replicas of the proxy. Absent without a proxy in a cluster. */
@@ -205,6 +207,7 @@ function composeCluster(provider: SandboxProvider, parts: ClusterParts): Compose
   return {
     provider: withEgress(provider, egress),
     ...(parts.hasBroker && { registries: rules.registries }),
+    ...(parts.hasBroker && insertsForAgents(rules) && { agentRoot: trust.root }),
     networks: networksOf(rules, parts.credentials, (runId) => {
       onChange()
       return egress.changed(runId)
@@ -213,6 +216,14 @@ function composeCluster(provider: SandboxProvider, parts: ClusterParts): Compose
     onModelBudgetSpent: (listener) => parts.budgets.onSpent(listener),
     serveControl: () => serveEgressControl(control, address),
   }
+}
+
+const OF_GITHUB = /^api\.(?:github|(?:[a-z]+\.)?githubcopilot)\.com$/
+
+/** Whether the proxy can insert an owner's token wherever an agent of kind `copilot` sends it: an operator's list may differ. */
+function insertsForAgents({ ofAgentHost }: NetworkRules): boolean {
+  const ofGitHub = ofAgentHost.filter(({ host }) => OF_GITHUB.test(host))
+  return ofGitHub.length > 0 && ofGitHub.every(({ accepts }) => accepts === 'github')
 }
 
 const networksOf = (

@@ -29,7 +29,7 @@ import { userSecretName } from './keys/user-secret-name.ts'
 import { nodeFolder } from './node-folder.ts'
 import { privateFoldersOf, refuseToShow, temporaryFolder } from './private-folders.ts'
 import { createRunService } from './runs/create-run-service.ts'
-import type { ControlGovernance, ModelProxy } from './runs/deps.ts'
+import type { ControlGovernance } from './runs/deps.ts'
 import { Restrictions } from './runs/restrictions/restrictions.ts'
 import { createRunFolders } from './runs/results/run-folders.ts'
 import type { RunService } from './runs/service.ts'
@@ -87,13 +87,13 @@ export async function composeRunService(
   const hosts = ceiling.egress_hosts
   const around = { store, restrictions, keys, credentials, userCredentials, hosts, redact, log }
   const egress = await composeEgress(config, bare, around)
-  const { provider, networks, modelProxy, onModelBudgetSpent } = egress
+  const { provider, networks, onModelBudgetSpent, modelProxy } = egress
   const service = createRunService({
     store,
     provider,
     keys,
     governance: await composeGovernance(log),
-    models: { ...modelSettings(config, keys, modelProxy), ...users.modelsOf(config, credentials.has) },
+    models: { ...modelSettings(config, keys, egress), ...users.modelsOf(config, credentials.has) },
     ...(modelProxy && { modelProxy }),
     ...(onModelBudgetSpent && { onModelBudgetSpent }),
     limits: config.limits,
@@ -134,11 +134,12 @@ const workspacesOf = async ({ workspaceRoots }: ApiConfig, forbidden: readonly s
 function modelSettings(
   { models, hasUserVault }: ApiConfig,
   keys: DeploymentKeys,
-  modelProxy: ModelProxy | undefined,
+  { modelProxy, agentRoot }: Pick<ComposedEgress, 'modelProxy' | 'agentRoot'>,
 ): ModelSettings {
   return {
     ...models,
     needsProxyToken: modelProxy?.requireRunning !== undefined,
+    ...(agentRoot !== undefined && { proxyRoot: agentRoot }),
     ...(hasUserVault && { secretNameOf: (owner) => userSecretName(keys.derive('name'), owner) }),
   }
 }

@@ -115,8 +115,9 @@ const CHECKS: readonly Check[] = [
           'HTTP without TLS is not allowed for this host',
           'Use https, or add "http: allow" to its entry.',
         ),
-  ({ authority }, _generation, { protocol }) =>
-    protocol !== 'tls' || authority === undefined
+  // The process that holds no credential has no authority for the hosts of credentials.
+  ({ authority, credential }, _generation, { protocol }) =>
+    protocol !== 'tls' || (authority ?? credential) === undefined
       ? undefined
       : refuse('request', 'the proxy must read the requests to this host', 'Connect again.'),
   methodCheck,

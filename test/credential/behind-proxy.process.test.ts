@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, expect, it, onTestFinished } from 'vitest'
 import { apiEnv } from '../../charts-src/constructs/api-env.ts'
@@ -10,17 +10,28 @@ import { createAgentHostClient } from '../../runtime/agent-host-client/client.ts
 import type { ModelSettings } from '../../runtime/agents/kind.ts'
 import { resolveAgent } from '../../runtime/agents/registry.ts'
 import { readConfig } from '../../runtime/api/config.ts'
+import { NO_CREDENTIALS } from '../../runtime/api/credentials/credentials.ts'
 import { serversOf } from '../../runtime/api/egress/agent-servers.ts'
 import { createNetworkRules } from '../../runtime/api/egress/network-rules.ts'
+import { createRunCredentials } from '../../runtime/api/egress/run-credentials.ts'
 import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import { createRestrictionCalls } from '../../runtime/api/runs/restrictions/set-restriction.ts'
 import { createLaptop, startOnPort } from '../agent-host/laptop-hosts.ts'
 import { anEnvironment, aTree, objectIn } from '../charts/fixture.ts'
+import { memoryOf } from '../cluster/helpers/canary-search.ts'
 import { BEARER, collect, configure, never, turnEnded } from '../conformance/agent-host-cases/host.ts'
-import { deploymentRig, open, startControl, startProxy, tokenFor } from '../egress/cluster-rig.ts'
+import {
+  deploymentRig,
+  open,
+  startBroker,
+  startControl,
+  startProxy,
+  tokenFor,
+} from '../egress/cluster-rig.ts'
 import { startCopilotService } from '../fakes/copilot-service.ts'
 import { startNameProxy } from '../fakes/name-proxy.ts'
 import { startTlsFront } from '../fakes/tls-front.ts'
+import { ownCredentials } from '../helpers/own-credentials.ts'
 import { until } from '../helpers/until.ts'
 import { givenRun } from '../store/rows.ts'
 import { startAzure } from './azure-rig.ts'
@@ -32,10 +43,25 @@ const GITHUB = 'api.github.com'
 const COPILOT = 'api.business.githubcopilot.com'
 const MODELS = 'aw-models.openai.azure.com'
 const TOKEN = 'gho_0123456789abcdefghijABCDEFGHIJ012345'
+const OWN = 'gho_thisOneTheOwnerHasSetThisOne0123456789'
 const POD = { uid: 'pod-1', addresses: ['127.0.0.1'] }
 
 const laptop = createLaptop()
 afterAll(() => laptop.remove())
+
+/** Tokens as the service finds them. */
+const tokenOf =
+  ({ credentials }: Pick<ReturnType<typeof ownCredentials>, 'credentials'>) =>
+  (owner: string) => {
+    const token = credentials.valueOf(owner, 'github', 'github.com')
+    return token === undefined ? undefined : { token, onUse: () => undefined }
+  }
+
+/** A process and all that it has started. */
+function familyOf(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean)
+  return [pid, ...children.flatMap((child) => familyOf(Number(child)))]
+}
 
 /** The committed environment of production, with the hosts of the fakes and a model resource. */
 function environment(): Environment {
@@ -62,7 +88,7 @@ function rendered() {
  * A run whose agent is configured with the settings of the tree: a real AgentHost, a real replica of the egress proxy, and
  * the servers of Azure and GitHub under their names. The replica reaches them through a proxy that knows their ports.
  */
-async function aRunOf(requested: RequestedAgent, operator: Partial<ModelSettings> = {}) {
+async function aRunOf(requested: RequestedAgent, operator: Partial<ModelSettings> = {}, own?: string) {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, TOKEN)
   const service = await startCopilotService({
@@ -82,11 +108,17 @@ async function aRunOf(requested: RequestedAgent, operator: Partial<ModelSettings
     await Promise.all([service.close(), names.close()])
   })
   const { models, rules } = rendered()
-  const deployment = { ...(await deploymentRig([443])), rules, serversOf: serversOf(rules) }
-  const { url, restrictions } = await startControl(deployment)
+  const rig = await deploymentRig([443])
+  const users = ownCredentials(rig)
+  const credentials = createRunCredentials(NO_CREDENTIALS, users.credentials, rig.keys.derive('placeholder'))
+  const set = (value: string) => users.service.set({ owner: 'ada', role: 'user' }, 'github', { value })
+  if (own !== undefined) await set(own)
+  const deployment = { ...rig, credentials, rules, serversOf: serversOf(rules) }
+  const { url, restrictions, trust } = await startControl(deployment)
   const upstream = { host: '127.0.0.1', port: Number(new URL(names.url).port) }
   const proxy = await startProxy(deployment, url, { upstream })
-  await until('the replica has a lease', () => proxy.lease.isHeld)
+  const broker = await startBroker(deployment, url, { upstream, roots: [azure.authority.certificate] })
+  await until('both processes have a lease', () => proxy.lease.isHeld && broker.lease.isHeld)
   const { store, keys } = deployment
   const settings = SandboxSettings.parse({ network_enabled: false })
   const runId = await givenRun(store, { settings, state: 'running', agentSpec: requested })
@@ -111,21 +143,28 @@ async function aRunOf(requested: RequestedAgent, operator: Partial<ModelSettings
   onTestFinished(() => host.close())
   const change = resolveAgent(
     requested,
-    { ...models, needsProxyToken: true, secretNameOf: () => NAME, ...operator },
-    'alice',
+    {
+      ...{ ...models, needsProxyToken: true, secretNameOf: () => NAME },
+      ...{ gitHubTokenOf: tokenOf(users), proxyRoot: trust.root, ...operator },
+    },
+    'ada',
   )
   const subject = { start: async () => host, keys: () => laptop.keys, hasIdentity: false }
   const { status, text } = await configure(subject, host, { change })
   expect(status, text).toBe(200)
   const client = createAgentHostClient(host.address, BEARER)
   onTestFinished(() => client.close())
+  let turns = 0
   const run = async () => {
-    await client.turns.start({ id: 't1', prompt: 'go' }, never)
-    return (await collect({ client }, turnEnded)).at(-1)?.event
+    turns += 1
+    await client.turns.start({ id: `t${turns}`, prompt: 'go' }, never)
+    let ends = 0
+    const isLast: typeof turnEnded = (envelope) => turnEnded(envelope) && ++ends === turns
+    return (await collect({ client }, isLast)).at(-1)?.event
   }
   const give = async () =>
     client.giveEgress({ agentHostToken: await tokenFor({ keys, runId, caller: 'agent-host' }) }, never)
-  return { azure, service, names, proxy, store, keys, runId, restrictions, client, give, run }
+  return { azure, service, names, proxy, store, keys, runId, restrictions, client, give, run, set, host }
 }
 
 it('runs an agent of kind copilot behind the proxy, with the token of the owner from the vault', async () => {
@@ -139,21 +178,49 @@ it('runs an agent of kind copilot behind the proxy, with the token of the owner 
   expect(new Set(names.asked)).toEqual(new Set([LOGIN, VAULT, GITHUB, COPILOT]))
 })
 
-it('runs an agent of kind copilot behind the proxy, with the token that the owner has set', async () => {
-  const own = 'gho_thisOneTheOwnerHasSetThisOne0123456789'
-  const { service, names, give, run } = await aRunOf(
-    { kind: 'copilot' },
-    {
-      gitHubTokenOf: () => ({ token: own, onUse: () => undefined }),
-    },
-  )
+it('inserts the token that the owner has set into the requests of an agent that does not have it', async () => {
+  const { service, names, give, run, host } = await aRunOf({ kind: 'copilot' }, {}, OWN)
 
   await give()
   const end = await run()
 
-  expect(end).toMatchObject({ data: { state: 'completed' } })
-  expect(service.requests[0]?.headers['authorization']).toBe(`Bearer ${own}`)
+  expect(end, JSON.stringify(end)).toMatchObject({ data: { state: 'completed' } })
+  expect(service.requests[0]?.headers['authorization']).toBe(`Bearer ${OWN}`)
+  expect(service.requests.every(({ headers }) => headers['authorization'] === `Bearer ${OWN}`)).toBe(true)
   expect(new Set(names.asked)).toEqual(new Set([GITHUB, COPILOT]))
+  // The search finds what these processes have instead.
+  const memories = await Promise.all(familyOf(host.pid).map((pid) => memoryOf({ pid })))
+  expect(memories.length).toBeGreaterThan(1)
+  expect(memories.some((memory) => memory.includes('gho_insertedByTheEgressProxy'))).toBe(true)
+  expect(memories.some((memory) => memory.includes(OWN))).toBe(false)
+})
+
+it('uses a token that the owner sets while the run works, from the next request on', async () => {
+  const { service, give, run, set } = await aRunOf({ kind: 'copilot' })
+  await give()
+  await run()
+  const before = service.requests.length
+
+  await set(OWN)
+  await until('a turn with the new token', async () => {
+    await run()
+    return service.requests.slice(before).some(({ headers }) => headers['authorization'] === `Bearer ${OWN}`)
+  })
+
+  expect(service.requests[before - 1]?.headers['authorization']).toBe(`Bearer ${TOKEN}`)
+})
+
+it('keeps a command from the token, also with the address and the certificate of the proxy', async () => {
+  const { proxy, keys, runId, service } = await aRunOf({ kind: 'copilot' }, {}, OWN)
+  const { socket, head } = await open(
+    proxy.port,
+    `${COPILOT}:443`,
+    `Bearer ${await tokenFor({ keys, runId, caller: 'commands' })}`,
+  )
+  socket.destroy()
+
+  expect(head).toMatch(/^HTTP\/1\.1 403 .*/)
+  expect(service.paths).toEqual([])
 })
 
 it('runs an agent of kind foundry behind the proxy, with a token of the identity of its pod', async () => {

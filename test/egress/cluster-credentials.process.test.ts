@@ -51,7 +51,7 @@ async function rig(answer: Answer = (_request, response) => response.end('reache
   const deployment = await deploymentRig([portOf(server)], entry)
   const control = await startControl(deployment)
   const replica = await startProxy(deployment, control.url)
-  const broker = await startBroker(deployment, control.url, [authority.certificate])
+  const broker = await startBroker(deployment, control.url, { roots: [authority.certificate] })
   await until('both processes have a lease', () => replica.lease.isHeld && broker.lease.isHeld)
   const [root = ''] = control.trust.bundle.split(/(?<=END CERTIFICATE-----\n)/)
   const target = `${HOST}:${portOf(server)}`

@@ -167,10 +167,10 @@ export async function startProxy(
 export async function startBroker(
   { credentialsTokenFile: tokenFile, folder }: Deployment,
   url: string,
-  roots: readonly string[] = [],
+  more: Pick<ReplicaOptions, 'roots' | 'upstream'> = {},
 ) {
   const listen = { socketPath: brokerPathIn(folder) }
-  const broker = await startReplica({ ...QUICK, url, tokenFile, listen, roots })
+  const broker = await startReplica({ ...QUICK, url, tokenFile, listen, ...more })
   onTestFinished(() => broker.drain())
   return broker
 }

@@ -31,7 +31,7 @@ async function place() {
   const deployment = { ...(await deploymentRig([443])), routeOf: () => route }
   const { url, restrictions } = await startControl(deployment)
   const proxy = await startProxy(deployment, url)
-  const broker = await startBroker(deployment, url, [authority.certificate])
+  const broker = await startBroker(deployment, url, { roots: [authority.certificate] })
   await until('both have a lease', () => proxy.lease.isHeld && broker.lease.isHeld)
   const { store, keys } = deployment
   const ask = async (token: string, headers: Record<string, string> = {}) => {

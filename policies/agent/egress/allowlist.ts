@@ -13,7 +13,7 @@ const PHASES: readonly RunPhase[] = ['setup', 'work']
  * Marks a destination whose TLS is terminated. It names no authority, so that a proxy refuses the destination until the
  * API has named one.
  */
-const UNSIGNED = 'unsigned'
+export const UNSIGNED = 'unsigned'
 
 /** A destination with the kind of credential that owners of runs may use there. */
 export type ListedDestination = EgressDestination & Pick<Destination, 'accepts'>

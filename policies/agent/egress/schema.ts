@@ -128,15 +128,18 @@ function credentialFault({
 }
 
 const GITHUB_HOSTS = ['github.com', 'api.github.com']
+/** Hosts to which an agent of kind `copilot` sends the GitHub token of its owner. */
+const COPILOT_HOST = /^api(?:\.[a-z]+)?\.githubcopilot\.com$/
 
 /** The file of a cluster has the entries of presets one by one, so the key can be written, with the limits of a preset. */
-function acceptsFault({ accepts, host, paths, requests, http }: Fields): Fault | undefined {
+function acceptsFault({ accepts, host, paths, requests, http, caller }: Fields): Fault | undefined {
   if (accepts === undefined) return undefined
   if (!paths && !requests)
     return ['accepts', 'needs "paths" or "requests", which limit where the credential is sent']
   if (host.startsWith('*')) return ['accepts', 'needs one host, not "*."']
   if (http) return ['accepts', 'cannot be combined with "http"']
-  return accepts === 'github' && !GITHUB_HOSTS.includes(host)
+  const isOfCopilot = caller === 'agent-host' && COPILOT_HOST.test(host)
+  return accepts === 'github' && !isOfCopilot && !GITHUB_HOSTS.includes(host)
     ? ['accepts', `"github" is only for ${GITHUB_HOSTS.join(' and ')}`]
     : undefined
 }

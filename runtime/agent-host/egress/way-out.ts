@@ -1,3 +1,6 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { getCACertificates } from 'node:tls'
 import type { AgentConfig } from '../../../contracts/agents.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
@@ -14,6 +17,8 @@ export interface WayOut {
 }
 
 type Reach = {
+  /** Private folder of the agent runtime. */
+  readonly stateDir: string
   readonly runtimeEnv: Readonly<Record<string, string>>
   readonly azure?: AzureSettings | undefined
   readonly log: Log
@@ -27,12 +32,14 @@ type TokenParts = {
 /** How the agent and its credential reach their servers. Throws `configure_failed` if the way needs a proxy that is not set. */
 export async function openWayOut(
   agent: AgentConfig,
-  { runtimeEnv, azure, log }: Reach,
+  { stateDir, runtimeEnv, azure, log }: Reach,
   { fetchToken, learn }: TokenParts,
 ): Promise<WayOut> {
   if (!('proxyToken' in agent) || agent.proxyToken === undefined)
     return { runtimeEnv, azure, isOpenedLater: false, close: () => undefined }
   const { HTTPS_PROXY: proxy } = runtimeEnv
+  const trusted =
+    'proxyRoot' in agent && agent.proxyRoot !== undefined ? { root: agent.proxyRoot } : undefined
   if (proxy === undefined)
     throw new SandboxError(
       'configure_failed',
@@ -42,9 +49,26 @@ export async function openWayOut(
   await relay.listen()
   learn(relay.password)
   return {
-    runtimeEnv: { ...runtimeEnv, HTTPS_PROXY: relay.url },
+    runtimeEnv: {
+      ...runtimeEnv,
+      HTTPS_PROXY: relay.url,
+      ...(trusted && { SSL_CERT_FILE: await writeTrust(stateDir, trusted.root, runtimeEnv) }),
+    },
     azure: azure && { ...azure, identity: { ...azure.identity, proxy: relay.address } },
     isOpenedLater: true,
     close: () => relay.close(),
   }
+}
+
+/** The agent runtime reads one file of certificates: those that it trusts otherwise, and the authority of the egress proxy. */
+async function writeTrust(folder: string, root: string, env: Reach['runtimeEnv']): Promise<string> {
+  const { SSL_CERT_FILE: given, NODE_EXTRA_CA_CERTS: extra } = env
+  const files = [given, extra].filter((file) => file !== undefined)
+  const read = await Promise.all(files.map((file) => readFile(file, 'utf8')))
+  const publicRoots =
+    given === undefined ? [...getCACertificates('bundled'), ...getCACertificates('system')] : []
+  const file = join(folder, 'trusted-roots.pem')
+  const all = [root, ...read, ...publicRoots].map((text) => `${text.trim()}\n`)
+  await writeFile(file, all.join(''), { mode: 0o600 })
+  return file
 }

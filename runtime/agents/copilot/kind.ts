@@ -5,6 +5,7 @@ import { charterOf, invalidRequest, offeredModel, proxyTokenOf } from '../reques
 /** GitHub's models. */
 export const copilot = {
   connectsItself: true,
+  inserted: 'github',
   resolve: (request, operator) => ({
     ...tokenOf(operator, operator.owner),
     agent: {
@@ -12,6 +13,7 @@ export const copilot = {
       model: offeredModel(request, operator),
       ...charterOf(request),
       ...proxyTokenOf(operator),
+      ...(operator.proxyRoot !== undefined && { proxyRoot: operator.proxyRoot }),
     },
   }),
   create: async ({ model, charter }, deps) => {
@@ -29,12 +31,16 @@ export const copilot = {
   },
 } satisfies AgentKind<'copilot'>
 
+/** What the agent runtime has instead of a token that the egress proxy inserts: it has the form that the runtime expects. */
+const INSERTED = `gho_${'insertedByTheEgressProxyAgentweaver0'}`
+
 /** The token that the owner has set, else the owner's secret in the vault of user tokens, else the operator's token. */
 function tokenOf(
-  { secretNameOf, gitHubTokenOf, copilotToken }: ModelSettings,
+  { secretNameOf, gitHubTokenOf, copilotToken, proxyRoot }: ModelSettings,
   owner: string,
 ): Pick<ResolvedAgent, 'credential' | 'onUse'> {
   const own = gitHubTokenOf?.(owner)
+  if (own && proxyRoot !== undefined) return { credential: { kind: 'token', token: INSERTED } }
   if (own) return { credential: { kind: 'token', token: own.token }, onUse: own.onUse }
   if (secretNameOf) return { credential: { kind: 'keyVault', secretName: secretNameOf(owner) } }
   if (copilotToken) return { credential: { kind: 'token', token: copilotToken } }

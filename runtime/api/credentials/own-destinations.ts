@@ -1,6 +1,7 @@
 import type { EgressDestination } from '../../../contracts/egress.ts'
 import type { UserCredential } from '../../../contracts/user-credentials.ts'
-import type { ListedDestination } from '../../../policies/agent/egress/allowlist.ts'
+import { type ListedDestination, UNSIGNED } from '../../../policies/agent/egress/allowlist.ts'
+import { present } from '../../kit/present.ts'
 
 /** The only target of the kind `github`: its entries of the egress list are for these two hosts. */
 export const GITHUB_TARGET = 'github.com'
@@ -26,11 +27,16 @@ export function withOwnCredential(
     accepts && own.find((one) => one.kind === accepts && one.target === targetOf(accepts, destination))
   if (!found) return operators === undefined ? { destination: anonymous } : { destination, alias: operators }
   const { credentialId: credential, user } = found
+  // The agent does not have the token, so the proxy adds it to each request, and reads the requests for this.
+  if (isOfAgent(destination))
+    return { destination: { ...anonymous, authority: UNSIGNED, credential, attach: {} } }
   if (found.kind !== 'registry')
     return { destination: { ...anonymous, credential }, alias: operators ?? found.kind }
-  const attach = user === undefined ? {} : { user }
+  const attach = present({ user })
   return { destination: { ...anonymous, credential, attach } }
 }
+
+const isOfAgent = ({ caller }: Pick<EgressDestination, 'caller'>): boolean => caller === 'agent-host'
 
 /** Whether the entry names the credential of each owner, and this owner has not set it. */
 export const isMissing = (

@@ -1,6 +1,8 @@
+import { RequestedAgent } from '../../../contracts/agents.ts'
 import type { EgressCaller, EgressDenied, EgressPod } from '../../../contracts/egress.ts'
 import { EGRESS_TOKEN, type EgressGrant } from '../../../contracts/egress-control.ts'
 import type { AgentHostClient } from '../../agent-host-client/client.ts'
+import { insertedFor } from '../../agents/registry.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
@@ -99,11 +101,22 @@ export class ClusterEgress implements SandboxEgress {
     return {
       loosened: listed ? rules.loosenedFor(served.kind) : [],
       upstreamProxy: this.#options.upstreamProxy,
-      holdsCredential: this.#options.serversOf?.(run) !== undefined,
+      holdsCredential: this.#holdsCredential(run),
       open: (client) => this.#openFor(client, network),
       leave: () => this.#leave(served),
       close: () => this.#close(served),
     }
+  }
+
+  /** Whether the agent connects to its servers with a credential that the proxy does not insert. */
+  #holdsCredential(run: RunRow): boolean {
+    const { serversOf, credentials } = this.#options
+    const servers = serversOf?.(run)
+    if (!servers || run.agentSpec === null) return false
+    const kind = insertedFor(RequestedAgent.parse(run.agentSpec))
+    const accepting = servers.filter(({ accepts }) => accepts !== undefined && accepts === kind)
+    const { destinations } = credentials.forRun(run, accepting)
+    return !destinations.some(({ credential }) => credential !== undefined)
   }
 
   /** Whether the agent itself reaches servers through the proxy. */

@@ -6,6 +6,7 @@ import type {
   ModelRoute,
 } from '../../../contracts/egress.ts'
 import type { EgressControlMessage } from '../../../contracts/egress-control.ts'
+import type { ListedDestination } from '../../../policies/agent/egress/allowlist.ts'
 import { canonicalJson } from '../../kit/canonical-json.ts'
 import type { LiveNetwork } from '../../store/egress.ts'
 import type { Restrictions } from '../runs/restrictions/restrictions.ts'
@@ -28,7 +29,7 @@ export interface StateParts {
 }
 
 export type RouteOf = (run: { readonly agentSpec: unknown; readonly owner: string }) => ModelRoute | undefined
-export type ServersOf = (run: { readonly agentSpec: unknown }) => readonly EgressDestination[] | undefined
+export type ServersOf = (run: { readonly agentSpec: unknown }) => readonly ListedDestination[] | undefined
 
 /** One list, because lists are sent once. */
 const NOWHERE: EgressDestination[] = []

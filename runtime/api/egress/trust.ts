@@ -12,6 +12,8 @@ export interface EgressTrust {
   readonly authorities: IntermediateAuthorities
   /** Certificates in PEM: the roots of the proxy, of the public, of this machine, and of the operator. */
   readonly bundle: string
+  /** The root of the proxy alone, in PEM. */
+  readonly root: string
   readonly rootsFile?: string | undefined
 }
 
@@ -21,7 +23,7 @@ export async function createTrust(secret: Uint8Array, rootsFile?: string): Promi
   const own = rootsFile === undefined ? [] : await readRoots(rootsFile)
   const all = [root.certificate, ...getCACertificates('bundled'), ...getCACertificates('system'), ...own]
   const bundle = [...new Set(all.map((certificate) => `${certificate.trim()}\n`))].join('')
-  return { authorities: new IntermediateAuthorities(root), bundle, rootsFile }
+  return { authorities: new IntermediateAuthorities(root), bundle, root: root.certificate, rootsFile }
 }
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g

@@ -154,7 +154,7 @@ export function tracesOf({ pid }: PodProcess): Map<string, Buffer> {
 }
 
 /** All that a process has in its memory and could write. Empty if it has ended. */
-export async function memoryOf({ pid }: PodProcess): Promise<Buffer> {
+export async function memoryOf({ pid }: Pick<PodProcess, 'pid'>): Promise<Buffer> {
   const parts: Buffer[] = []
   const memory = await open(`/proc/${pid}/mem`, 'r').catch((error: unknown) => {
     if (errnoOf(error) !== 'ENOENT') throw error
