@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { ModelUse, ReservationDecision, ReservationRequest, SettledShares } from './egress-budgets.ts'
 import { CommitId } from './git-source.ts'
 import { PushRule, RunPhase } from './policy.ts'
 
@@ -107,6 +108,8 @@ export const ModelRoute = z.strictObject({
   addresses: z.array(z.string()).min(1).max(16).optional(),
   /** Private addresses, and those of this machine, are allowed too. Only on a laptop. */
   isPrivateAllowed: z.literal(true).optional(),
+  /** The run has a budget of tokens or of requests, so the proxy reserves what each request may use. */
+  isMetered: z.literal(true).optional(),
   /** The run is frozen, so it sends no request. */
   isFrozen: z.literal(true).optional(),
   /** On a laptop: where the process that inserts credentials serves requests of this agent. */
@@ -301,6 +304,8 @@ export const EgressRunReport = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('credential-used'), ...Of, data: CredentialUsed }),
   z.strictObject({ type: z.literal('anomaly'), ...Of, data: EgressAnomaly }),
   z.strictObject({ type: z.literal('pushed'), ...Of, data: EgressPushed }),
+  z.strictObject({ type: z.literal('model-use'), ...Of, data: ModelUse }),
+  z.strictObject({ type: z.literal('shares-settled'), ...Of, data: SettledShares }),
 ])
 export type EgressRunReport = z.infer<typeof EgressRunReport>
 
@@ -322,6 +327,12 @@ export const EgressReport = z.discriminatedUnion('type', [
     id: z.int().nonnegative(),
     credential: CredentialId,
   }),
+  /** On a laptop: a request for a part of the run's budgets. */
+  z.strictObject({
+    type: z.literal('reservation-wanted'),
+    id: z.int().nonnegative(),
+    request: ReservationRequest,
+  }),
 ])
 export type EgressReport = z.infer<typeof EgressReport>
 
@@ -332,3 +343,11 @@ export const CredentialAnswer = z.strictObject({
   answer: z.union([z.strictObject({ value: CredentialValue }), z.strictObject({ fault: z.string() })]),
 })
 export type CredentialAnswer = z.infer<typeof CredentialAnswer>
+
+/** The answer to `reservation-wanted`. Without a decision, the service could not decide. */
+export const ReservationAnswer = z.strictObject({
+  type: z.literal('reservation'),
+  id: z.int().nonnegative(),
+  decision: ReservationDecision.optional(),
+})
+export type ReservationAnswer = z.infer<typeof ReservationAnswer>

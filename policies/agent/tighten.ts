@@ -4,7 +4,8 @@ import { hasHost, intersectHosts } from './egress/narrow.ts'
 
 /**
  * Applies patches to the ceiling. A patch can only tighten the settings; a value beyond the ceiling stays at the
- * ceiling, and `widenings` reports it. `direct` always has the ceiling's value.
+ * ceiling, and `widenings` reports it. `direct` always has the ceiling's value. Setup commands are no limit: those of the last
+ * patch that has some count, unless earlier settings turn them off.
  */
 export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPatch[]): SandboxSettings {
   return patches.reduce<SandboxSettings>(
@@ -30,6 +31,7 @@ export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPat
       ...smallerBudgets(settings.budgets, patch.budgets),
       ...approvalRules(settings.approvals, patch.approvals),
       ...resultRules(settings.results, patch.results),
+      ...setupCommands(settings.setup_commands, patch.setup_commands),
       direct: settings.direct,
     }),
     ceiling,
@@ -64,6 +66,15 @@ function resultRules(
   const rules = [pushRuleOf({ results: ceiling }), patch.push]
   const push = rules.reduce((one, other) => (strictness(one) > strictness(other) ? one : other))
   return { results: { push } }
+}
+
+/** An empty list turns them off. */
+function setupCommands(
+  before: readonly string[] | undefined,
+  wished: readonly string[] | undefined,
+): Pick<SandboxSettings, 'setup_commands'> {
+  const commands = before?.length === 0 ? before : (wished ?? before)
+  return commands ? { setup_commands: [...commands] } : {}
 }
 
 /** The hosts of both lists. Without a list, there is no limit. */
@@ -138,6 +149,12 @@ const CHECKS: readonly Check[] = [
       p.results !== undefined && strictness(p.results.push) < strictness(pushRuleOf(c)),
       'results',
       `push: the settings have ${pushRuleOf(c)}; allow needs results: {push: allow} in AGENTWEAVER_CEILING_FILE`,
+    ),
+  (c, p) =>
+    unless(
+      c.setup_commands?.length === 0 && (p.setup_commands ?? []).length > 0,
+      'setup_commands',
+      'the settings turn setup commands off (setup_commands: [])',
     ),
   (c, p) =>
     BUDGET_KINDS.flatMap((kind) => {

@@ -1,5 +1,8 @@
 import type { Socket } from 'node:net'
 import type { EgressGeneration } from '../../contracts/egress.ts'
+import type { ModelUse, ShareDecision, ShareRequest } from '../../contracts/egress-budgets.ts'
+import type { RunPhase } from '../../contracts/policy.ts'
+import { ByteAllowance } from './allowance.ts'
 import { AnomalyDetector } from './anomalies.ts'
 import { decide, type Question, refusalSentence, shownPath } from './decide.ts'
 import { Ledger, type LedgerOptions, type Refused } from './ledger.ts'
@@ -10,33 +13,51 @@ import type { Refusal } from './refusals.ts'
 export interface OpenConnection {
   readonly question: Question
   readonly client: Socket
+  /** The phase in which it was opened. */
+  readonly phase: RunPhase
   /** The other side is the process that inserts credentials. Its summary lists the connection. */
   readonly isPassedOn?: boolean
   upstream?: Socket
 }
 
+export interface ConnectionsOptions extends Omit<LedgerOptions, 'runId' | 'generation'> {
+  /** Takes a share of the bytes of a run. Without it, this process alone serves the sandbox. */
+  readonly takeShare?: TakeShare | undefined
+}
+
+export type TakeShare = (request: ShareRequest) => Promise<ShareDecision>
+
 /** The connections of one sandbox, each judged by the newest state. */
 export class Connections {
+  /** The sandbox itself, also after it has ended. */
+  readonly sandbox: Pick<EgressGeneration, 'runId' | 'generation'>
   readonly #limits: EgressLimits
   readonly #ledger: Ledger
   readonly #anomalies: AnomalyDetector
   readonly #open = new Set<OpenConnection>()
-  readonly #bytesLeft: number
+  readonly #allowance: ByteAllowance
   #reportedBytes = 0
   #generation: EgressGeneration | undefined
-  #phase: EgressGeneration['phase']
+  #phase: RunPhase
 
-  constructor(generation: EgressGeneration, options: Omit<LedgerOptions, 'runId' | 'generation'>) {
+  constructor(generation: EgressGeneration, options: ConnectionsOptions) {
     this.#generation = generation
     this.#phase = generation.phase
     this.#limits = options.limits
-    this.#bytesLeft = Math.min(generation.bytesLeft ?? Number.POSITIVE_INFINITY, options.limits.bytesPerRun)
     const of = { runId: generation.runId, generation: generation.generation }
+    this.sandbox = of
     this.#anomalies = new AnomalyDetector({
       now: options.now,
       report: (data) => options.report({ type: 'anomaly', ...of, data }),
     })
     this.#ledger = new Ledger({ ...options, ...of })
+    const { limits, takeShare } = options
+    const left = Math.min(generation.bytesLeft ?? Number.POSITIVE_INFINITY, limits.bytesPerRun)
+    const shares = takeShare && {
+      take: (missing: number) => takeShare({ ...of, missing }),
+      settle: (unused: number) => options.report({ type: 'shares-settled', ...of, data: { unused } }),
+    }
+    this.#allowance = new ByteAllowance({ limits, left, shares })
   }
 
   /** The sandbox in the newest state. */
@@ -54,8 +75,9 @@ export class Connections {
 
   /** Opens a connection. `end` must be called when it has ended. */
   begin(question: Question, client: Socket, isPassedOn = false): OpenConnection {
-    const connection: OpenConnection = { question, client, isPassedOn }
+    const connection: OpenConnection = { question, client, isPassedOn, phase: this.#phase }
     this.#open.add(connection)
+    this.#allowance.refill(this.#bytes)
     // The process that inserts credentials sees the requests of a connection that is passed on to it.
     if (!isPassedOn) this.#notice(question)
     return connection
@@ -71,7 +93,7 @@ export class Connections {
     if (!connection.upstream) return
     connection.upstream.destroySoon()
     const { host, port } = connection.question
-    const traffic = { host: host.name, port, phase: this.#phase, ...bytesOf(connection) }
+    const traffic = { host: host.name, port, phase: connection.phase, ...bytesOf(connection) }
     this.#ledger.ended(traffic, { isListed: !connection.isPassedOn })
   }
 
@@ -82,6 +104,11 @@ export class Connections {
     return refusalSentence(refused.host, refused.port, refused)
   }
 
+  /** Reports the use of a request to the model, also if the sandbox has ended since. */
+  usedModel(use: ModelUse): void {
+    this.#ledger.usedModel(use)
+  }
+
   /** Takes a new state. Closes each connection that it would not open. */
   judge(generation: EgressGeneration | undefined): void {
     this.#generation = generation
@@ -89,6 +116,7 @@ export class Connections {
     for (const connection of [...this.#open]) {
       const decision = decide(generation, connection.question)
       if (!decision.ok) this.#close(connection, decision.refusal)
+      else if (outlivesItsPhase(connection, this.#phase)) this.#close(connection, PHASE_OVER)
     }
   }
 
@@ -96,12 +124,13 @@ export class Connections {
   meter(): void {
     this.#ledger.flush()
     this.#reportUsage()
+    if (this.#open.size > 0) this.#allowance.refill(this.#bytes)
     if (!this.isSpent) return
     for (const connection of [...this.#open]) this.#close(connection, this.spentRefusal)
   }
 
   get isSpent(): boolean {
-    return this.#bytes >= this.#bytesLeft
+    return this.#allowance.isSpent(this.#bytes)
   }
 
   get #bytes(): number {
@@ -129,6 +158,7 @@ export class Connections {
   }
 
   get spentRefusal(): Refusal {
+    if (!this.#allowance.isLast) return NO_SHARE
     const reason = `the run has sent and received ${this.#limits.bytesPerRun} bytes, its limit`
     return { rule: 'budget', reason, remedy: 'Start a new run.' }
   }
@@ -137,6 +167,7 @@ export class Connections {
   close(): void {
     this.judge(undefined)
     this.#reportUsage()
+    this.#allowance.close(this.#bytes)
     this.#ledger.close()
   }
 
@@ -148,6 +179,29 @@ export class Connections {
     this.end(connection)
     connection.upstream?.destroy()
   }
+}
+
+/**
+ * What was opened in another phase and can carry anything. A command could keep it for later. Requests that the proxy reads
+ * are judged by the new phase alone.
+ */
+const outlivesItsPhase = ({ phase, isPassedOn, question }: OpenConnection, current: RunPhase): boolean =>
+  phase !== current && question.caller === 'commands' && isPassedOn !== true && isUnread(question)
+
+const isUnread = ({ protocol, request }: Question): boolean =>
+  protocol === 'tls' || request?.needs.includes('websocket') === true
+
+const PHASE_OVER: Refusal = {
+  rule: 'phase',
+  reason:
+    'the connection was opened in the phase setup, which is over, and the proxy cannot see what it carries',
+  remedy: 'Connect again.',
+}
+
+const NO_SHARE: Refusal = {
+  rule: 'proxy-unavailable',
+  reason: 'the egress proxy cannot reach the service that counts the bytes of this run',
+  remedy: 'Try again in some seconds.',
 }
 
 const SLOW_READER: Refusal = {

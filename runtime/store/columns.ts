@@ -94,6 +94,13 @@ export const PushGrant = z.object({
   ref: z.string(),
   commit: z.string(),
 })
+/** The setup of a run, in the sandbox that began it. It is over when `endedAt` is set, and does not begin again then. */
+export const RunSetup = z.object({
+  generation: z.int(),
+  startedAt: z.string(),
+  endedAt: z.string().exactOptional(),
+})
+export type RunSetup = Readonly<z.infer<typeof RunSetup>>
 export const CarriedCalls = z.array(z.string())
 /** A kind of use that an older release did not count is 0. */
 export const Usage = z.object({

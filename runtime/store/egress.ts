@@ -1,8 +1,9 @@
 import type * as z from 'zod'
 import type { EgressPod } from '../../contracts/egress.ts'
 import type { SandboxKind } from '../../contracts/names.ts'
-import type { AllowedHosts, RunSettings } from './columns.ts'
+import type { AllowedHosts, RunSettings, RunSetup } from './columns.ts'
 import type { PushedBranch, PushingRun, PushReads, PushTransaction } from './pushes.ts'
+import type { ReservationTransaction } from './reservations.ts'
 
 /** A sandbox whose commands have network access through the egress proxy of the cluster. */
 export interface OpenNetwork {
@@ -21,6 +22,7 @@ export type LiveNetwork = OpenNetwork &
     readonly settings: z.infer<typeof RunSettings>
     readonly allowedHosts: z.infer<typeof AllowedHosts>
     readonly agentSpec: unknown
+    readonly setup?: RunSetup
   }
 
 export interface EgressReads extends PushReads {
@@ -34,7 +36,10 @@ export interface EgressReads extends PushReads {
   noteProxy(proxy: string, isConnected: boolean): Promise<void>
 }
 
-export interface EgressTransaction extends PushTransaction {
+export interface EgressTransaction extends ReservationTransaction, PushTransaction {
+  /** Bytes of a run that replicas of the proxy have taken. The row of the run must be locked. */
+  readTakenBytes(runId: string): Promise<number>
+  writeTakenBytes(runId: string, bytes: number): Promise<void>
   /** Records the number of a report. Returns false if a report with this or a later number of the replica was recorded before. */
   acceptReport(proxy: string, number: number): Promise<boolean>
 }

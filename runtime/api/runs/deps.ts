@@ -1,8 +1,9 @@
 import type { Isolation } from '../../../contracts/exec.ts'
-import type { Decision, SandboxSettings } from '../../../contracts/policy.ts'
+import type { Decision, RunPhase, SandboxSettings } from '../../../contracts/policy.ts'
 import type { ModelSettings } from '../../agents/kind.ts'
 import type { Log } from '../../kit/log.ts'
 import type { SandboxProvider } from '../../sandboxes/provider.ts'
+import type { RunEnding } from '../../store/columns.ts'
 import type { RunRow, RunTouched, Store } from '../../store/store.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 import type { WorkspaceBounds } from './admit/workspace-admission.ts'
@@ -16,7 +17,8 @@ export type SandboxFacts = Pick<Isolation, 'isRealIsolation' | 'shell'>
 
 /** Governance of one run, as the control plane applies it; it remembers what the run has touched. */
 export type RunGovernance = {
-  readonly decide: (call: AgentCall, sandbox: SandboxFacts) => Decision
+  /** `phase`: `work` unless given. */
+  readonly decide: (call: AgentCall, sandbox: SandboxFacts, phase?: RunPhase) => Decision
   /** Records a released call, and later its result. */
   readonly observe: (call: AgentCall, content?: string) => void
   /** Stored with the run, so that its next driver starts with it. */
@@ -62,6 +64,8 @@ export type RunLimits = {
 export interface ModelProxy {
   /** Base URL for agents. Undefined if they connect to their model servers themselves. Throws `unavailable` if the proxy does not run. */
   url(): Promise<string | undefined>
+  /** Whether the agent of a run calls its model through the proxy, which then counts the requests and their tokens. */
+  routes(run: Pick<RunRow, 'agentSpec' | 'owner'>): boolean
   /** Throws `unavailable` if the proxy does not run. Absent if agents that connect themselves do not need the proxy. */
   requireRunning?(): Promise<void>
 }
@@ -74,6 +78,8 @@ export type RunDeps = {
   readonly models: ModelSettings
   /** Absent if agents connect to their model servers themselves. */
   readonly modelProxy?: ModelProxy
+  /** Calls back when a budget that the proxy counts is used up, with the stored end of the run. Absent without a proxy. */
+  readonly onModelBudgetSpent?: (listener: (runId: string, ending: RunEnding) => void) => void
   readonly limits: RunLimits
   /** Where workspaces of kind `path` may lie; real paths. */
   readonly workspaces: WorkspaceBounds

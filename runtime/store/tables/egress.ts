@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { EgressPod } from '../../../contracts/egress.ts'
-import { present, toJson } from '../codec.ts'
-import { AllowedHosts, PushGrant, RunKinds, RunSettings } from '../columns.ts'
+import { present, toJson, toText } from '../codec.ts'
+import { AllowedHosts, PushGrant, RunKinds, RunSettings, RunSetup } from '../columns.ts'
 import type { EgressTransaction, LiveNetwork, OpenNetwork } from '../egress.ts'
 import type { Scope } from '../engine.ts'
 import { RowReader } from '../row-reader.ts'
@@ -47,13 +47,8 @@ async function readNetworks({ db }: Scope): Promise<Omit<LiveNetwork, 'pushed'>[
       join.onRef('run.id', '=', 'network.run_id').onRef('run.generation', '=', 'network.generation'),
     )
     .select(['network.run_id', 'network.generation', 'network.kind', 'network.pod_json'])
-    .select([
-      'run.owner',
-      'run.settings_json',
-      'run.allowed_hosts_json',
-      'run.agent_spec_json',
-      'run.push_json',
-    ])
+    .select(['run.owner', 'run.settings_json', 'run.allowed_hosts_json', 'run.agent_spec_json'])
+    .select(['run.setup_json', 'run.push_json'])
     .where('run.ended_at', 'is', null)
     .where('run.ending_json', 'is', null)
     .orderBy('network.run_id')
@@ -62,7 +57,6 @@ async function readNetworks({ db }: Scope): Promise<Omit<LiveNetwork, 'pushed'>[
     const at = new RowReader('egress_networks', row)
     const run = new RowReader('runs', row)
     return {
-      ...present({ push: run.optionalJson('push_json', PushGrant) }),
       runId: at.plain('run_id'),
       generation: at.integer('generation'),
       kind: at.oneOf('kind', RunKinds),
@@ -71,6 +65,10 @@ async function readNetworks({ db }: Scope): Promise<Omit<LiveNetwork, 'pushed'>[
       settings: run.json('settings_json', RunSettings),
       agentSpec: run.anyJson('agent_spec_json'),
       allowedHosts: run.optionalJson('allowed_hosts_json', AllowedHosts) ?? [],
+      ...present({
+        setup: run.optionalJson('setup_json', RunSetup),
+        push: run.optionalJson('push_json', PushGrant),
+      }),
     }
   })
 }
@@ -95,6 +93,20 @@ export async function countProxies({ db, engine }: Scope, ms: number): Promise<n
     .executeTakeFirstOrThrow()
   return Number(row.count)
 }
+
+export const takenBytes = ({ db }: Scope): Pick<EgressTransaction, 'readTakenBytes' | 'writeTakenBytes'> => ({
+  async readTakenBytes(runId) {
+    const row = await db
+      .selectFrom('runs')
+      .select('egress_bytes')
+      .where('id', '=', toText(runId))
+      .executeTakeFirst()
+    return row ? new RowReader('runs', row).integer('egress_bytes') : 0
+  },
+  async writeTakenBytes(runId, bytes) {
+    await db.updateTable('runs').set({ egress_bytes: bytes }).where('id', '=', toText(runId)).execute()
+  },
+})
 
 /** One statement, so that only one of two requests with the same report records it. */
 export const acceptReport =

@@ -12,6 +12,7 @@ const TABLES_OF_RUNS = [
   'blobs',
   'egress_networks',
   'pushed_branches',
+  'model_reservations',
   'queue',
   'claims',
   'calls',

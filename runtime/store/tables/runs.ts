@@ -15,6 +15,7 @@ import {
   RunLabels,
   RunSandbox,
   RunSettings,
+  RunSetup,
   RunStates,
   SavedCheckpoint,
   Usage,
@@ -48,6 +49,7 @@ function toRun(row: object): RunRow {
       checkpoint: at.optionalJson('checkpoint_json', SavedCheckpoint),
       source: at.optionalJson('source_json', Origin),
       push: at.optionalJson('push_json', PushGrant),
+      setup: at.optionalJson('setup_json', RunSetup),
     }),
     carriedCalls: at.optionalJson('carried_calls_json', CarriedCalls) ?? [],
     losses: at.integer('losses'),
@@ -121,6 +123,7 @@ export async function insertRun(scope: Scope, run: NewRun): Promise<RunRow> {
     source_json: toOptionalJson(run.source),
     allowed_hosts_json: null,
     push_json: toOptionalJson(run.push),
+    setup_json: null,
   }
   await scope.db.insertInto('runs').values(row).execute()
   await insertQueueRow(scope, run)
@@ -217,6 +220,8 @@ const secretColumn = (touched: RunChange['touched']) => (touched?.secret ? 1 : u
 
 const allowedHostsColumn = (hosts: RunChange['allowedHosts']) => toOptionalJson(hosts) ?? undefined
 
+const setupColumn = (setup: RunChange['setup']) => toOptionalJson(setup) ?? undefined
+
 const columnsOf = (change: RunChange) =>
   changed({
     generation: change.generation,
@@ -242,6 +247,7 @@ const columnsOf = (change: RunChange) =>
     ending_json: toOptionalJson(change.ending) ?? undefined,
     touched_secret: secretColumn(change.touched),
     allowed_hosts_json: allowedHostsColumn(change.allowedHosts),
+    setup_json: setupColumn(change.setup),
   })
 
 /** Separates the rows that can be read from damaged ones. */

@@ -65,6 +65,7 @@ function hostSettings({
   egress_hosts: _hosts,
   approvals: _approvals,
   results: _results,
+  setup_commands: _setup,
   ...settings
 }: SandboxSettings): HostSettings {
   return settings
