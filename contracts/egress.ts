@@ -303,9 +303,9 @@ export const EgressRunReport = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('summary'), ...Of, data: EgressSummary }),
   z.strictObject({ type: z.literal('credential-used'), ...Of, data: CredentialUsed }),
   z.strictObject({ type: z.literal('anomaly'), ...Of, data: EgressAnomaly }),
-  z.strictObject({ type: z.literal('pushed'), ...Of, data: EgressPushed }),
   z.strictObject({ type: z.literal('model-use'), ...Of, data: ModelUse }),
   z.strictObject({ type: z.literal('shares-settled'), ...Of, data: SettledShares }),
+  z.strictObject({ type: z.literal('pushed'), ...Of, data: EgressPushed }),
 ])
 export type EgressRunReport = z.infer<typeof EgressRunReport>
 

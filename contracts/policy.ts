@@ -63,10 +63,10 @@ export const SandboxSettings = z.strictObject({
   /** Limits of every run. Without a value, there is no limit. */
   budgets: Budgets.optional(),
   approvals: ApprovalRules.optional(),
-  /** Without a value, a person pushes. */
-  results: ResultRules.optional(),
   /** Command lines that the service runs in the sandbox before the first turn, in order. Without a value, none. */
   setup_commands: SetupCommands.optional(),
+  /** Without a value, a person pushes. */
+  results: ResultRules.optional(),
   direct: z.boolean().default(false),
 })
 export type SandboxSettings = z.infer<typeof SandboxSettings>
@@ -84,8 +84,8 @@ export const SandboxSettingsPatch = z.strictObject({
   require_outcome: SandboxSettings.shape.require_outcome,
   budgets: SandboxSettings.shape.budgets,
   approvals: SandboxSettings.shape.approvals,
-  results: SandboxSettings.shape.results,
   setup_commands: SandboxSettings.shape.setup_commands,
+  results: SandboxSettings.shape.results,
 })
 export type SandboxSettingsPatch = z.infer<typeof SandboxSettingsPatch>
 
@@ -95,8 +95,8 @@ export const HostSettings = SandboxSettings.omit({
   budgets: true,
   egress_hosts: true,
   approvals: true,
-  results: true,
   setup_commands: true,
+  results: true,
 })
 export type HostSettings = z.infer<typeof HostSettings>
 

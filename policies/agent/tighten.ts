@@ -30,8 +30,8 @@ export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPat
       ...requireOutcome(settings.require_outcome, patch.require_outcome),
       ...smallerBudgets(settings.budgets, patch.budgets),
       ...approvalRules(settings.approvals, patch.approvals),
-      ...resultRules(settings.results, patch.results),
       ...setupCommands(settings.setup_commands, patch.setup_commands),
+      ...resultRules(settings.results, patch.results),
       direct: settings.direct,
     }),
     ceiling,
@@ -50,6 +50,15 @@ function approvalRules(...given: SandboxSettings['approvals'][]): Pick<SandboxSe
   return rules.length === 0 ? {} : { approvals: { not_by_owner: rules.some((rule) => rule.not_by_owner) } }
 }
 
+/** An empty list turns them off. */
+function setupCommands(
+  before: readonly string[] | undefined,
+  wished: readonly string[] | undefined,
+): Pick<SandboxSettings, 'setup_commands'> {
+  const commands = before?.length === 0 ? before : (wished ?? before)
+  return commands ? { setup_commands: [...commands] } : {}
+}
+
 /** From the widest to the strictest. */
 const PUSH_RULES: readonly PushRule[] = ['allow', 'ask', 'deny']
 const strictness = (rule: PushRule): number => PUSH_RULES.indexOf(rule)
@@ -66,15 +75,6 @@ function resultRules(
   const rules = [pushRuleOf({ results: ceiling }), patch.push]
   const push = rules.reduce((one, other) => (strictness(one) > strictness(other) ? one : other))
   return { results: { push } }
-}
-
-/** An empty list turns them off. */
-function setupCommands(
-  before: readonly string[] | undefined,
-  wished: readonly string[] | undefined,
-): Pick<SandboxSettings, 'setup_commands'> {
-  const commands = before?.length === 0 ? before : (wished ?? before)
-  return commands ? { setup_commands: [...commands] } : {}
 }
 
 /** The hosts of both lists. Without a list, there is no limit. */
@@ -146,15 +146,15 @@ const CHECKS: readonly Check[] = [
     ),
   (c, p) =>
     unless(
-      p.results !== undefined && strictness(p.results.push) < strictness(pushRuleOf(c)),
-      'results',
-      `push: the settings have ${pushRuleOf(c)}; allow needs results: {push: allow} in AGENTWEAVER_CEILING_FILE`,
-    ),
-  (c, p) =>
-    unless(
       c.setup_commands?.length === 0 && (p.setup_commands ?? []).length > 0,
       'setup_commands',
       'the settings turn setup commands off (setup_commands: [])',
+    ),
+  (c, p) =>
+    unless(
+      p.results !== undefined && strictness(p.results.push) < strictness(pushRuleOf(c)),
+      'results',
+      `push: the settings have ${pushRuleOf(c)}; allow needs results: {push: allow} in AGENTWEAVER_CEILING_FILE`,
     ),
   (c, p) =>
     BUDGET_KINDS.flatMap((kind) => {

@@ -86,6 +86,14 @@ export const Origin = z.object({
 export const AllowedHosts = z.array(
   z.object({ host: z.string(), reason: z.string(), by: z.string(), at: z.string() }),
 )
+/** The setup of a run, in the sandbox that began it. It is over when `endedAt` is set, and does not begin again then. */
+export const RunSetup = z.object({
+  generation: z.int(),
+  startedAt: z.string(),
+  endedAt: z.string().exactOptional(),
+})
+export type RunSetup = Readonly<z.infer<typeof RunSetup>>
+
 /** What the sandbox of this run may push: one commit of another run to one branch. */
 export const PushGrant = z.object({
   /** The run whose result is pushed, and whose list of destinations counts. */
@@ -94,13 +102,6 @@ export const PushGrant = z.object({
   ref: z.string(),
   commit: z.string(),
 })
-/** The setup of a run, in the sandbox that began it. It is over when `endedAt` is set, and does not begin again then. */
-export const RunSetup = z.object({
-  generation: z.int(),
-  startedAt: z.string(),
-  endedAt: z.string().exactOptional(),
-})
-export type RunSetup = Readonly<z.infer<typeof RunSetup>>
 export const CarriedCalls = z.array(z.string())
 /** A kind of use that an older release did not count is 0. */
 export const Usage = z.object({

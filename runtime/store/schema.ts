@@ -197,8 +197,8 @@ interface RunsTable {
   labels_json: string
   settings_json: string
   allowed_hosts_json: string | null
-  push_json: string | null
   setup_json: string | null
+  push_json: string | null
   interactive: number
   generation: number
   sandbox_json: string | null

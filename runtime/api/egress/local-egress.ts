@@ -12,6 +12,7 @@ import { bestEffort } from '../../kit/best-effort.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { BoundSandbox } from '../../sandboxes/provider.ts'
+import type { PushedBranch } from '../../store/pushes.ts'
 import type { RunRow, Store } from '../../store/store.ts'
 import type { CheckAccess } from '../credentials/credential-check.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
@@ -285,11 +286,12 @@ export class LocalEgress implements SandboxEgress {
     const log = this.#options.log.child({ runId })
     let changes: number
     let run: RunRow | undefined
-    let pushed: Parameters<typeof pushOf>[1] = []
+    let pushed: readonly PushedBranch[] = []
     do {
       changes = this.#changes
       run = await patiently(() => store.readRun(runId), { signal, log })
-      pushed = await patiently(() => store.listPushed(run?.push?.runId ?? runId), { signal, log })
+      const of = run?.push?.runId ?? runId
+      pushed = await patiently(() => store.listPushed(of), { signal, log })
     } while (changes !== this.#changes)
     if (!run) return undefined
     const kind = classOf(run, sandbox.kind)
@@ -387,17 +389,14 @@ export class LocalEgress implements SandboxEgress {
 
 const podOf = (uid: string): EgressPod => ({ uid, addresses: [LOOPBACK] })
 
-const frozenRoute = (
-  { modelRoute }: EgressGeneration,
-  isFrozen: boolean,
-): Pick<EgressGeneration, 'modelRoute'> =>
+type Routed = Pick<EgressGeneration, 'modelRoute'>
+
+const frozenRoute = ({ modelRoute }: Routed, isFrozen: boolean): Routed =>
   modelRoute && isFrozen ? { modelRoute: { ...modelRoute, isFrozen } } : {}
 
-const noProxy = (cause: unknown) =>
-  new SandboxError(
-    'unavailable',
-    `The agent would call its model through the egress proxy of this machine, which does not run: ${messageOf(cause)}`,
-    { cause },
-  )
+function noProxy(cause: unknown): SandboxError {
+  const message = `The agent would call its model through the egress proxy of this machine, which does not run: ${messageOf(cause)}`
+  return new SandboxError('unavailable', message, { cause })
+}
 
 const keyOf = (runId: string, generation: number) => `${runId} ${generation}`

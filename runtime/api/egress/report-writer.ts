@@ -17,9 +17,9 @@ export type ReportOfRun =
   | Omit<Extract<EgressRunReport, { type: 'anomaly' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'credential-used' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'denied' }>, 'runId'>
-  | Omit<Extract<EgressRunReport, { type: 'pushed' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'model-use' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'shares-settled' }>, 'runId'>
+  | Omit<Extract<EgressRunReport, { type: 'pushed' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'summary' }>, 'runId'>
 
 /** Reports that become events. */

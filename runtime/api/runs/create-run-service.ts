@@ -45,8 +45,7 @@ const STOPPED = { state: 'failed', code: 'api_restarted', message: 'the service 
 
 /** The executor behind the API: every method of `RunService`, composed of the parts in this folder. */
 export function createRunService(given: RunServiceDeps): RunService {
-  const holder = new Holder()
-  const deps = { ...given, holder }
+  const deps = { ...given, holder: new Holder() }
   const { store, provider } = deps
   const audit = createAuditTrail(deps.keys)
   const approvals = new Approvals(deps, audit)
@@ -57,6 +56,8 @@ export function createRunService(given: RunServiceDeps): RunService {
   const policy = createSandboxPolicy(deps, audit)
   const views = createRunViews(deps)
   const uploads = createUploads(deps, finishParts)
+  const commands = createRunCommands(deps, audit)
+  const file = createFileCalls(deps, audit)
   const start = { run: deps, policy, audit }
   const lifecycle = new Lifecycle({ deps, start, active, queue, uploads, views, finishParts })
   const findServing = servingRunFinder(deps, active)
@@ -109,9 +110,8 @@ export function createRunService(given: RunServiceDeps): RunService {
     ...lifecycle.stops(),
     ...createRunReads({ ...deps, views }, findServing),
     ...createDecisions({ store, approvals, active, queue, log: deps.log }),
-
     ...createPushes({ start, audit, findServing, queue, lifecycle }),
-    ...createSandboxUses(findServing, deps, audit),
+    ...createSandboxUses(findServing, { commands, file }),
 
     ...policyCalls(deps, policy, audit),
     ...createRestrictionCalls(deps, audit, () => queue.wake()),
@@ -160,16 +160,17 @@ async function stopDriving(active: ActiveRuns, log: Log): Promise<void> {
   await Promise.race([Promise.all(active.list().map(({ finished }) => finished)), delay(CLOSE_GRACE_MS)])
 }
 
+type SandboxCalls = {
+  readonly commands: ReturnType<typeof createRunCommands>
+  readonly file: ReturnType<typeof createFileCalls>
+}
 type SandboxUses = Pick<RunService, 'startCommand' | 'cancelCommand' | 'file'>
 
 /** The requests of callers that use the sandbox of a run directly. */
 function createSandboxUses(
   findServing: ReturnType<typeof servingRunFinder>,
-  deps: RunDeps,
-  audit: AuditTrail,
+  { commands, file }: SandboxCalls,
 ): SandboxUses {
-  const commands = createRunCommands(deps, audit)
-  const file = createFileCalls(deps, audit)
   return {
     startCommand: (caller, id, command) =>
       using(findServing(caller, id), (use) => commands.start(caller, use, command)),

@@ -47,8 +47,14 @@ async function readNetworks({ db }: Scope): Promise<Omit<LiveNetwork, 'pushed'>[
       join.onRef('run.id', '=', 'network.run_id').onRef('run.generation', '=', 'network.generation'),
     )
     .select(['network.run_id', 'network.generation', 'network.kind', 'network.pod_json'])
-    .select(['run.owner', 'run.settings_json', 'run.allowed_hosts_json', 'run.agent_spec_json'])
-    .select(['run.setup_json', 'run.push_json'])
+    .select([
+      'run.owner',
+      'run.settings_json',
+      'run.allowed_hosts_json',
+      'run.agent_spec_json',
+      'run.push_json',
+      'run.setup_json',
+    ])
     .where('run.ended_at', 'is', null)
     .where('run.ending_json', 'is', null)
     .orderBy('network.run_id')
@@ -57,6 +63,7 @@ async function readNetworks({ db }: Scope): Promise<Omit<LiveNetwork, 'pushed'>[
     const at = new RowReader('egress_networks', row)
     const run = new RowReader('runs', row)
     return {
+      ...present({ push: run.optionalJson('push_json', PushGrant) }),
       runId: at.plain('run_id'),
       generation: at.integer('generation'),
       kind: at.oneOf('kind', RunKinds),
@@ -65,10 +72,7 @@ async function readNetworks({ db }: Scope): Promise<Omit<LiveNetwork, 'pushed'>[
       settings: run.json('settings_json', RunSettings),
       agentSpec: run.anyJson('agent_spec_json'),
       allowedHosts: run.optionalJson('allowed_hosts_json', AllowedHosts) ?? [],
-      ...present({
-        setup: run.optionalJson('setup_json', RunSetup),
-        push: run.optionalJson('push_json', PushGrant),
-      }),
+      ...present({ setup: run.optionalJson('setup_json', RunSetup) }),
     }
   })
 }

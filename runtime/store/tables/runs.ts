@@ -48,8 +48,8 @@ function toRun(row: object): RunRow {
       waiting: at.optionalJson('waiting_json', Waiting),
       checkpoint: at.optionalJson('checkpoint_json', SavedCheckpoint),
       source: at.optionalJson('source_json', Origin),
-      push: at.optionalJson('push_json', PushGrant),
       setup: at.optionalJson('setup_json', RunSetup),
+      push: at.optionalJson('push_json', PushGrant),
     }),
     carriedCalls: at.optionalJson('carried_calls_json', CarriedCalls) ?? [],
     losses: at.integer('losses'),
@@ -122,8 +122,8 @@ export async function insertRun(scope: Scope, run: NewRun): Promise<RunRow> {
     touched_secret: run.touched?.secret ? 1 : 0,
     source_json: toOptionalJson(run.source),
     allowed_hosts_json: null,
-    push_json: toOptionalJson(run.push),
     setup_json: null,
+    push_json: toOptionalJson(run.push),
   }
   await scope.db.insertInto('runs').values(row).execute()
   await insertQueueRow(scope, run)

@@ -64,8 +64,8 @@ function hostSettings({
   budgets: _budgets,
   egress_hosts: _hosts,
   approvals: _approvals,
-  results: _results,
   setup_commands: _setup,
+  results: _results,
   ...settings
 }: SandboxSettings): HostSettings {
   return settings
