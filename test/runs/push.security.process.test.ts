@@ -114,6 +114,9 @@ it('pushes nothing if the commits differ from the diff that people saw', async (
   ])
   const files = (await place.service.readDiff(alice, hidden.id)).files.map(({ path }) => path)
   expect(files).not.toContain('.github/workflows/ci.yml')
+  expect((await place.service.readDiff(alice, hidden.id)).problems[0]).toBe(
+    'The commits change files that the diff does not show, such as ignored files: .github/workflows/ci.yml.',
+  )
   expect(await push(hidden.id)).toContain(
     'differ from its diff in ".github/workflows/ci.yml". Nothing was pushed',
   )
