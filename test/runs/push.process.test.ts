@@ -67,7 +67,7 @@ it('continues a branch that the run pushed from another sandbox, and no other br
 
   expect(place.git('log', '--format=%s', `main..${branch}`).split('\n')).toEqual(['more', 'work'])
   expect(pushed.commit).toBe(place.git('rev-parse', branch))
-  // Somebody else continued the branch. The proxy refuses before the server does.
+  // Another client continued the branch. The proxy refuses before the server does.
   const foreign = place.git(
     ...[
       '-c',

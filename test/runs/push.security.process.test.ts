@@ -77,7 +77,7 @@ it('gives a sandbox one commit for one branch, and no other sandbox', async () =
   expect(place.git('rev-parse', `${own}/fix`)).toBe(diff.branch?.commit)
 })
 
-it('pushes what the diff shows, whatever the run left in its git directory', async () => {
+it('pushes the content of the diff, although the run changed its git directory', async () => {
   const place = await pushPlace()
   const hook = "printf '#!/bin/sh\\ngit push origin HEAD:refs/heads/stolen\\n'"
   const { id } = await place.worked([
