@@ -14,7 +14,7 @@ export const WORK: readonly PlanStep[] = [
   shell(`echo more >> README && ${COMMIT} -am work && echo new > file`),
 ]
 
-/** A service with a repository, and what tests do with both. */
+/** A service with a repository, and functions for tests of both. */
 export async function pushPlace(options: Parameters<typeof gitService>[0] = {}) {
   const place = await gitService(options)
   const { service, server, repositories } = place
@@ -43,7 +43,7 @@ export async function pushPlace(options: Parameters<typeof gitService>[0] = {}) 
       const { id } = await service.startRun(caller, request as never)
       return { id, events: await followed(caller, id) }
     },
-    /** Runs a command in a sandbox, and returns what it printed. */
+    /** Runs a command in a sandbox, and returns its output. */
     async printed(caller: Caller, id: string, command: string): Promise<string> {
       const started = await service.startCommand(caller, id, StartCommand.parse({ command, network: true }))
       const { afterSequence, commandId } = started

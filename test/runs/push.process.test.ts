@@ -67,7 +67,7 @@ it('continues a branch that the run pushed from another sandbox, and no other br
 
   expect(place.git('log', '--format=%s', `main..${branch}`).split('\n')).toEqual(['more', 'work'])
   expect(pushed.commit).toBe(place.git('rev-parse', branch))
-  // Somebody else continued the branch. The proxy refuses before the server does.
+  // Another client continued the branch. The proxy refuses before the server does.
   const foreign = place.git(
     ...[
       '-c',
@@ -87,6 +87,43 @@ it('continues a branch that the run pushed from another sandbox, and no other br
     /has commits that (?:this run did not push|are not in the result of the run)/,
   )
   expect(place.git('rev-parse', branch)).toBe(foreign)
+})
+
+it('pushes the result of a shallow clone, although the branch has moved since', async () => {
+  const place = await pushPlace()
+  for (const name of ['one', 'two', 'three']) place.server.commit('team/app', { [name]: `${name}\n` })
+  const workspace = { kind: 'git', url: `${place.server.url}/team/app.git`, depth: 1 } as const
+  const { id } = await place.worked([shell(`git rm -q two && echo old > two && ${COMMIT} -am work`)], {
+    workspace,
+  })
+  place.server.commit('team/app', { four: 'four\n' })
+  const base = place.git('rev-parse', 'main~1')
+
+  const { commit } = await place.service.pushResults(alice, id, { branch: 'fix' })
+
+  expect(place.git('rev-parse', `${commit}~1`, `${commit}~2`).split('\n')[0]).not.toBe('')
+  expect(place.git('merge-base', commit, 'main')).toBe(base)
+  expect(place.git('fsck', '--connectivity-only')).toBe('')
+})
+
+it('refuses a push while the run is restricted', async () => {
+  const place = await pushPlace()
+  const { id } = await place.worked()
+  const restrict = (level: 'no-network' | 'read-only' | 'frozen' | 'normal') =>
+    place.service.setRestriction(alice, {
+      level,
+      scope: { kind: 'owner', owner: 'alice' },
+      reason: 'a look first',
+    })
+  for (const level of ['no-network', 'read-only', 'frozen'] as const) {
+    await restrict(level)
+    const reason = await place.reasonOf(place.service.pushResults(alice, id, { branch: 'fix' }))
+    expect(reason).toMatch(new RegExp(`restricted to ${level} by alice: a look first`))
+  }
+  expect(place.server.refs('team/app')).toEqual(['refs/heads/main'])
+  // The control.
+  await restrict('normal')
+  await place.service.pushResults(alice, id, { branch: 'fix' })
 })
 
 it('says in words why it pushes nothing', async () => {

@@ -77,7 +77,7 @@ it('gives a sandbox one commit for one branch, and no other sandbox', async () =
   expect(place.git('rev-parse', `${own}/fix`)).toBe(diff.branch?.commit)
 })
 
-it('pushes what the diff shows, whatever the run left in its git directory', async () => {
+it('pushes the content of the diff, although the run changed its git directory', async () => {
   const place = await pushPlace()
   const hook = "printf '#!/bin/sh\\ngit push origin HEAD:refs/heads/stolen\\n'"
   const { id } = await place.worked([
@@ -114,6 +114,9 @@ it('pushes nothing if the commits differ from the diff that people saw', async (
   ])
   const files = (await place.service.readDiff(alice, hidden.id)).files.map(({ path }) => path)
   expect(files).not.toContain('.github/workflows/ci.yml')
+  expect((await place.service.readDiff(alice, hidden.id)).problems[0]).toBe(
+    'The commits change files that the diff does not show, such as ignored files: .github/workflows/ci.yml.',
+  )
   expect(await push(hidden.id)).toContain(
     'differ from its diff in ".github/workflows/ci.yml". Nothing was pushed',
   )

@@ -44,6 +44,8 @@ bundle() {
   tip=$(git rev-parse -q --verify 'HEAD^{commit}') || tip=$BASE
   git for-each-ref --format='%(objectname) %(refname)' refs/heads | head -c 65536 >"$work/heads"
   last=$(tree branch "$tip") || return 1
+  [ "$last" = "$after" ] ||
+    own -c core.quotePath=false diff-tree -r --name-only "$after" "$last" | head -n 5 | head -c 4096 >"$work/hidden"
   commit=$tip
   if [ "$last" != "$(own rev-parse "$tip^{tree}")" ]; then
     commit=$(own commit-tree "$last" -p "$tip" -m "Uncommitted changes of \${REF##*/}") || return 1
@@ -56,7 +58,7 @@ bundle() {
   own bundle create -q "$work/bundle" "$REF" "^$BASE"
 }
 (bundle) 2>"$work/errors" || { rm -f "$work/bundle"; tail -n 1 "$work/errors" >"$work/no-branch"; }
-for part in raw numstat patch heads commit count problem no-branch bundle; do
+for part in raw numstat patch heads commit count problem hidden no-branch bundle; do
   [ -f "$work/$part" ] || continue
   printf '%s %s\\n' "$part" "$(($(wc -c <"$work/$part")))"
   cat "$work/$part"

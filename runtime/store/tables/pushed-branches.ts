@@ -29,10 +29,10 @@ export async function listPushedOf(
     .orderBy('at')
     .orderBy('ref')
     .execute()
-  return Map.groupBy(
-    rows.map(({ run_id: runId, repository, ref, commit_id: commit }) => ({ runId, repository, ref, commit })),
-    ({ runId }) => runId,
-  )
+  const pushed = new Map<string, PushedBranch[]>()
+  for (const { run_id: runId, repository, ref, commit_id: commit } of rows)
+    pushed.set(runId, [...(pushed.get(runId) ?? []), { repository, ref, commit }])
+  return pushed
 }
 
 export const pushTransaction = (scope: Scope): PushTransaction => ({

@@ -10,7 +10,7 @@ import { repositoryOf } from '../admit/git-source.ts'
 import { insertPush, type Push, type StartDeps } from '../admit/start-run.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import { requireAnotherToPush } from '../gates/four-eyes.ts'
-import { refuseWrites } from '../restrictions/refusals.ts'
+import { refusePush } from '../restrictions/refusals.ts'
 import { readDiff, readResult } from '../results/run-results.ts'
 import { requireRun } from '../run-view.ts'
 import type { Caller, RunService } from '../service.ts'
@@ -43,8 +43,9 @@ export function createPushes(parts: PushParts): Pick<RunService, 'pushResults'> 
           withReason(parts, sandbox.id, error),
         )
         const bundle = await bytesOf(await readResult(store, push.source, 'bundle'))
-        const pushed = { push, diff, bundle }
-        const { previous } = await pushFrom(start.run, use, pushed).finally(() => use.done())
+        const { previous } = await pushFrom(start.run, use, { push, diff, bundle })
+          .catch(silentSandbox)
+          .finally(() => use.done())
         return await record(parts, caller, { push, previous })
       } finally {
         await bestEffort(log, `end the sandbox of a push ${sandbox.id}`, () =>
@@ -71,7 +72,7 @@ async function admit(
       `${id} did not start from the URL of a repository, so there is no server to push to. ${elsewhere(run)}`,
     )
   refuseDenied(id, [run.settings, await policy.read()])
-  refuseWrites(restrictions.of(run))
+  refusePush(restrictions.of(run))
   await store.transaction(async (tx) => requireAnotherToPush(tx, run, caller))
   const diff = await readDiff(store, run)
   if (!diff.branch)
@@ -99,19 +100,28 @@ function refuseDenied(id: string, all: readonly RunRow['settings'][]): void {
   )
 }
 
+const isLate = (error: unknown): boolean => error instanceof Error && error.name === 'TimeoutError'
+
 /** The sandbox of a push is a separate run, whose failure is the reason. */
-async function withReason(
-  {
-    start: {
-      run: { store },
-    },
-  }: PushParts,
-  id: string,
-  error: unknown,
-): Promise<never> {
-  const failure = (await store.readRun(id))?.failure
-  if (!failure) throw error
-  throw new SandboxError(failure.code, `The push had no sandbox: ${failure.message}`, { cause: error })
+async function withReason({ start: { run } }: PushParts, id: string, error: unknown): Promise<never> {
+  const failure = (await run.store.readRun(id))?.failure
+  if (failure)
+    throw new SandboxError(failure.code, `The push had no sandbox: ${failure.message}`, { cause: error })
+  if (!isLate(error)) throw error
+  throw new SandboxError(
+    'capacity_unavailable',
+    'No sandbox became free for the push. Try again when another run of the owner has ended.',
+    { cause: error },
+  )
+}
+
+function silentSandbox(error: unknown): never {
+  if (!isLate(error)) throw error
+  throw new SandboxError(
+    'sandbox_lost',
+    'The sandbox of the push did not answer in time. Push again: a repeated push changes nothing.',
+    { cause: error },
+  )
 }
 
 async function bytesOf(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {

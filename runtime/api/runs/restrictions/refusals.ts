@@ -30,3 +30,10 @@ export function refuseWrites(effect: Effect): void {
   if (effect.isReadOnly)
     throw new SandboxError('restricted', `${restrictionWords(effect, 'read-only')}. ${HOW_TO_LIFT}.`)
 }
+
+/** Refuses a push of the result of a run: its sandbox is another run, to which a restriction of this run does not apply. */
+export function refusePush(effect: Effect): void {
+  refuseWrites(effect)
+  if (effect.network === 'no-network')
+    throw new SandboxError('restricted', `${restrictionWords(effect, 'no-network')}. ${HOW_TO_LIFT}.`)
+}

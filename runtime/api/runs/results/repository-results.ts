@@ -3,7 +3,7 @@ import { CHANGES_LIMITS, CommitId } from '../../../../contracts/git-source.ts'
 import type { AgentHostClient } from '../../../agent-host-client/client.ts'
 import { branchRef, type MadeBranch, otherBranches } from '../../../git/branch.ts'
 import type { Conclusion } from '../../../git/conclude-folder.ts'
-import { type MadeDiff, statsOf } from '../../../git/results.ts'
+import { type MadeDiff, statsOf, toText } from '../../../git/results.ts'
 import { withTimeout } from '../../../kit/deadline.ts'
 import { messageOf } from '../../../kit/errors.ts'
 import type { RunRow } from '../../../store/store.ts'
@@ -26,6 +26,7 @@ const MAX_BYTES = {
   commit: 128,
   count: 32,
   problem: MAX_TEXT_BYTES,
+  hidden: MAX_TEXT_BYTES,
   'no-branch': MAX_TEXT_BYTES,
   bundle: maxBundleBytes,
 }
@@ -85,6 +86,7 @@ function conclusionOf(parts: Parts, base: string): Conclusion {
   const rules = files.filter(({ path }) => /(?:^|\/)\.gitignore$/.test(path)).map(({ path }) => path)
   const problem = textOf(parts, 'problem').trim()
   const noBranch = textOf(parts, 'no-branch').trim()
+  const hidden = toText(textOf(parts, 'hidden')).trim().split('\n').join(', ')
   return {
     written: files.filter(({ status }) => status !== 'deleted').map(({ path }) => path),
     diff,
@@ -94,6 +96,9 @@ function conclusionOf(parts: Parts, base: string): Conclusion {
     problems: [
       ...(problem === '' ? [] : [`Some files could not be read: ${problem}.`]),
       ...(noBranch === '' ? [] : [`The commits could not be stored: ${noBranch}.`]),
+      ...(hidden === ''
+        ? []
+        : [`The commits change files that the diff does not show, such as ignored files: ${hidden}.`]),
       ...(rules.length === 0
         ? []
         : [`The run changed what git ignores (${rules.join(', ')}). Ignored files are not in the diff.`]),
