@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { BackendName } from './backends.ts'
 import { BudgetKind } from './budgets.ts'
-import { CredentialUsed, EgressAnomaly, EgressDenied, EgressSummary } from './egress.ts'
+import { CredentialUsed, EgressAnomaly, EgressBudget, EgressDenied, EgressSummary } from './egress.ts'
 import { ErrorCode } from './errors.ts'
 import { CommandShell, ExecResult, OutputStream } from './exec.ts'
 import { ClonedRepository } from './git-source.ts'
@@ -329,6 +329,8 @@ const API_EVENTS = [
   z.strictObject({ type: z.literal('egress.credential_used'), data: CredentialUsed }),
   /** The egress proxy noticed something unusual in the connections of commands, and refused nothing. */
   z.strictObject({ type: z.literal('egress.anomaly'), data: EgressAnomaly }),
+  /** A limit of the egress proxy is used by 50, 80 or 100 percent. At 100 percent, it refuses what exceeds the limit. */
+  z.strictObject({ type: z.literal('egress.budget'), data: EgressBudget }),
   /** The traffic of a sandbox, when it ends. */
   z.strictObject({ type: z.literal('egress.summary'), data: EgressSummary }),
   z.strictObject({

@@ -15,6 +15,7 @@ import type { ModelBudgets } from './model-budgets.ts'
 
 export type ReportOfRun =
   | Omit<Extract<EgressRunReport, { type: 'anomaly' }>, 'runId'>
+  | Omit<Extract<EgressRunReport, { type: 'budget' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'credential-used' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'denied' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'model-use' }>, 'runId'>
@@ -122,6 +123,10 @@ export class ReportWriter {
     const { redact } = this.#options
     if (type === 'credential-used')
       return { type: 'egress.credential_used', data: { ...data, host: redact(data.host) } }
+    if (type === 'budget') {
+      const host = data.host === undefined ? {} : { host: redact(data.host) }
+      return { type: 'egress.budget', data: { ...data, ...host } }
+    }
     if (type === 'anomaly') return { type: 'egress.anomaly', data: { ...data, host: redact(data.host) } }
     if (type === 'denied') {
       const words = { host: redact(data.host), reason: redact(data.reason), remedy: redact(data.remedy) }
