@@ -27,6 +27,7 @@ export const ERROR_STATUS = {
   storage_full: 413,
   unsupported_media_type: 415,
   configure_failed: 422,
+  setup_failed: 422,
   rate_limited: 429,
   too_many_runs: 429,
   queue_full: 429,

@@ -224,6 +224,22 @@ const API_EVENTS = [
     type: z.literal('policy.settings_ignored'),
     data: z.strictObject({ path: z.string(), reason: SettingsIgnoredReason }),
   }),
+  /** A setup command of the run starts. Its output and its end are `command.output` and `command.exited`. */
+  z.strictObject({
+    type: z.literal('setup.command'),
+    data: z.strictObject({
+      commandId: Id,
+      command: z.string(),
+      /** From 1. */
+      number: z.int().positive(),
+      of: z.int().positive(),
+    }),
+  }),
+  /** The setup is over: the network of the phase `setup` is closed. */
+  z.strictObject({
+    type: z.literal('setup.ended'),
+    data: z.strictObject({ succeeded: z.boolean(), durationMs: z.int().nonnegative() }),
+  }),
   z.strictObject({ type: z.literal('run.started'), data: z.strictObject({ generation: z.int() }) }),
   z.strictObject({
     type: z.literal('run.suspended'),

@@ -12,6 +12,19 @@ export const EgressHost = z
     'must be a full host name in lower case, such as registry.npmjs.org',
   )
 
+/** Limits of the commands that prepare the workspace of a run, together. */
+export const SETUP_LIMITS = { maxCommands: 16, maxCommandLength: 4096, maxMs: 1_800_000 } as const
+
+const SetupCommands = z
+  .array(
+    z
+      .string()
+      .min(1)
+      .max(SETUP_LIMITS.maxCommandLength)
+      .regex(/^[^\0]*$/, 'must not contain NUL'),
+  )
+  .max(SETUP_LIMITS.maxCommands)
+
 /** Rules for the people who approve requests of agents. */
 const ApprovalRules = z.strictObject({
   /** `true`: nobody who contributed to a run approves its requests, and no API key does. */
@@ -43,6 +56,8 @@ export const SandboxSettings = z.strictObject({
   /** Limits of every run. Without a value, there is no limit. */
   budgets: Budgets.optional(),
   approvals: ApprovalRules.optional(),
+  /** Command lines that the service runs in the sandbox before the first turn, in order. Without a value, none. */
+  setup_commands: SetupCommands.optional(),
   direct: z.boolean().default(false),
 })
 export type SandboxSettings = z.infer<typeof SandboxSettings>
@@ -60,6 +75,7 @@ export const SandboxSettingsPatch = z.strictObject({
   require_outcome: SandboxSettings.shape.require_outcome,
   budgets: SandboxSettings.shape.budgets,
   approvals: SandboxSettings.shape.approvals,
+  setup_commands: SandboxSettings.shape.setup_commands,
 })
 export type SandboxSettingsPatch = z.infer<typeof SandboxSettingsPatch>
 
@@ -69,6 +85,7 @@ export const HostSettings = SandboxSettings.omit({
   budgets: true,
   egress_hosts: true,
   approvals: true,
+  setup_commands: true,
 })
 export type HostSettings = z.infer<typeof HostSettings>
 

@@ -57,12 +57,12 @@ export function requireTerminal({ isInteractive }: Terminal, options: StartOptio
 /** The fields of the request that follow from these options. */
 export const toStart = (
   task: string,
-  { interactive, budget, network, egressHost, allowNoOutcome, label }: StartOptions,
+  { interactive, budget, network, egressHost, setup, allowNoOutcome, label }: StartOptions,
 ): Pick<StartRunInput, 'task' | 'interactive' | 'budgets' | 'policy' | 'requireOutcome' | 'labels'> => ({
   task,
   interactive,
   ...(budget === undefined ? {} : { budgets: budget }),
-  ...policyOf({ network, egressHost }),
+  ...policyOf({ network, egressHost, setup }),
   ...(allowNoOutcome && { requireOutcome: false }),
   ...(label === undefined ? {} : { labels: label }),
 })

@@ -13,6 +13,8 @@ const NEXT: Partial<Record<RunEventType, string>> = {
   'subtask.pending_capacity': 'waiting for room in the cluster',
   'sandbox.execution_pod.bound': 'starting the agent',
   'workspace.cloning': 'cloning the repository',
+  'setup.command': 'running the setup commands',
+  'setup.ended': 'starting the agent',
   'tool.call': 'waiting for the tool',
   'command.output': 'the command is running',
   'shell.approval_required': 'waiting for a decision',

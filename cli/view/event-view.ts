@@ -25,6 +25,7 @@ export function createEventView(look: Look, options: ViewOptions = {}): (envelop
   const commands = createCommandView(look, options)
   const renderers: Renderers = {
     ...runRenderers(look),
+    ...setupRenderers(look),
     ...workspaceRenderers(look),
     ...settingsRenderers(look, options.suffix ?? ''),
     ...toolRenderers(look, commands),
@@ -99,6 +100,20 @@ function runRenderers(look: Look): Renderers {
       const took = queuedAt === undefined ? '' : ` in ${duration(Date.parse(at) - queuedAt)}`
       return row(look, ['done', state === 'succeeded' ? 'green' : 'red'], state + took)
     },
+  }
+}
+
+function setupRenderers(look: Look): Renderers {
+  const { paint } = look
+  return {
+    'setup.command': ({ command, number, of }) =>
+      row(look, ['setup', 'cyan'], `${visible(command)}  ${paint.dim(`${number} of ${of}`)}`),
+    'setup.ended': ({ succeeded, durationMs }) =>
+      row(
+        look,
+        succeeded ? 'setup' : ['setup', 'red'],
+        `${succeeded ? 'done' : 'failed'} in ${duration(durationMs)}`,
+      ),
   }
 }
 

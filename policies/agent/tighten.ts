@@ -4,7 +4,8 @@ import { hasHost, intersectHosts } from './egress/narrow.ts'
 
 /**
  * Applies patches to the ceiling. A patch can only tighten the settings; a value beyond the ceiling stays at the
- * ceiling, and `widenings` reports it. `direct` always has the ceiling's value.
+ * ceiling, and `widenings` reports it. `direct` always has the ceiling's value. Setup commands are no limit: those of the last
+ * patch that has some count, unless earlier settings turn them off.
  */
 export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPatch[]): SandboxSettings {
   return patches.reduce<SandboxSettings>(
@@ -29,6 +30,7 @@ export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPat
       ...requireOutcome(settings.require_outcome, patch.require_outcome),
       ...smallerBudgets(settings.budgets, patch.budgets),
       ...approvalRules(settings.approvals, patch.approvals),
+      ...setupCommands(settings.setup_commands, patch.setup_commands),
       direct: settings.direct,
     }),
     ceiling,
@@ -45,6 +47,15 @@ function requireOutcome(...values: (boolean | undefined)[]): Pick<SandboxSetting
 function approvalRules(...given: SandboxSettings['approvals'][]): Pick<SandboxSettings, 'approvals'> {
   const rules = given.filter((value) => value !== undefined)
   return rules.length === 0 ? {} : { approvals: { not_by_owner: rules.some((rule) => rule.not_by_owner) } }
+}
+
+/** An empty list turns them off. */
+function setupCommands(
+  before: readonly string[] | undefined,
+  wished: readonly string[] | undefined,
+): Pick<SandboxSettings, 'setup_commands'> {
+  const commands = before?.length === 0 ? before : (wished ?? before)
+  return commands ? { setup_commands: [...commands] } : {}
 }
 
 /** The hosts of both lists. Without a list, there is no limit. */
@@ -113,6 +124,12 @@ const CHECKS: readonly Check[] = [
       p.approvals?.not_by_owner === false && c.approvals?.not_by_owner === true,
       'approvals',
       'the settings require that another person approves',
+    ),
+  (c, p) =>
+    unless(
+      c.setup_commands?.length === 0 && (p.setup_commands ?? []).length > 0,
+      'setup_commands',
+      'the settings turn setup commands off (setup_commands: [])',
     ),
   (c, p) =>
     BUDGET_KINDS.flatMap((kind) => {

@@ -212,8 +212,8 @@ async function composeGovernance(log: Log): Promise<ControlGovernance> {
         get touched() {
           return tracker.touched
         },
-        decide: (call, { isRealIsolation, shell: runs }) =>
-          governance.decide(call, { isRealIsolation, shell: runs, phase: 'work', touched: tracker.touched }),
+        decide: (call, { isRealIsolation, shell: runs }, phase = 'work') =>
+          governance.decide(call, { isRealIsolation, shell: runs, phase, touched: tracker.touched }),
         observe: (call, content) => tracker.observe(call, content),
       }
     },

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import type { EgressGeneration } from '../../contracts/egress.ts'
 import type { ModelUse, ShareDecision, ShareRequest } from '../../contracts/egress-budgets.ts'
+import type { RunPhase } from '../../contracts/policy.ts'
 import { ByteAllowance } from './allowance.ts'
 import { AnomalyDetector } from './anomalies.ts'
 import { decide, type Question, refusalSentence, shownPath } from './decide.ts'
@@ -13,6 +14,8 @@ import { RequestCounts } from './request-counts.ts'
 export interface OpenConnection {
   readonly question: Question
   readonly client: Socket
+  /** The phase in which it was opened. */
+  readonly phase: RunPhase
   /** The other side is the process that inserts credentials. Its summary lists the connection. */
   readonly isPassedOn?: boolean
   upstream?: Socket
@@ -37,7 +40,7 @@ export class Connections {
   readonly #requests: RequestCounts
   #reportedBytes = 0
   #generation: EgressGeneration | undefined
-  #phase: EgressGeneration['phase']
+  #phase: RunPhase
 
   constructor(generation: EgressGeneration, options: ConnectionsOptions) {
     this.#generation = generation
@@ -82,7 +85,7 @@ export class Connections {
 
   /** Opens a connection. `end` must be called when it has ended. */
   begin(question: Question, client: Socket, isPassedOn = false): OpenConnection {
-    const connection: OpenConnection = { question, client, isPassedOn }
+    const connection: OpenConnection = { question, client, isPassedOn, phase: this.#phase }
     this.#open.add(connection)
     this.#allowance.refill(this.#bytes)
     this.#requests.add(question)
@@ -101,7 +104,7 @@ export class Connections {
     if (!connection.upstream) return
     connection.upstream.destroySoon()
     const { host, port } = connection.question
-    const traffic = { host: host.name, port, phase: this.#phase, ...bytesOf(connection) }
+    const traffic = { host: host.name, port, phase: connection.phase, ...bytesOf(connection) }
     this.#ledger.ended(traffic, { isListed: !connection.isPassedOn })
   }
 
@@ -124,6 +127,7 @@ export class Connections {
     for (const connection of [...this.#open]) {
       const decision = decide(generation, connection.question)
       if (!decision.ok) this.#close(connection, decision.refusal)
+      else if (outlivesItsPhase(connection, this.#phase)) this.#close(connection, PHASE_OVER)
     }
   }
 
@@ -192,6 +196,23 @@ const NO_SHARE: Refusal = {
   rule: 'proxy-unavailable',
   reason: 'the egress proxy cannot reach the service that counts the bytes of this run',
   remedy: 'Try again in some seconds.',
+}
+
+/**
+ * What was opened in another phase and can carry anything. A command could keep it for later. Requests that the proxy reads
+ * are judged by the new phase alone.
+ */
+const outlivesItsPhase = ({ phase, isPassedOn, question }: OpenConnection, current: RunPhase): boolean =>
+  phase !== current && question.caller === 'commands' && isPassedOn !== true && isUnread(question)
+
+const isUnread = ({ protocol, request }: Question): boolean =>
+  protocol === 'tls' || request?.needs.includes('websocket') === true
+
+const PHASE_OVER: Refusal = {
+  rule: 'phase',
+  reason:
+    'the connection was opened in the phase setup, which is over, and the proxy cannot see what it carries',
+  remedy: 'Connect again.',
 }
 
 const SLOW_READER: Refusal = {

@@ -76,6 +76,12 @@ const LIFT = 'A person can lift the restriction: agentweaver restrict normal.'
 const NO_NETWORK = refuse('restricted', 'a person has turned off the network of this run', LIFT)
 const READS = new Set(['GET', 'HEAD'])
 
+const PHASE_REMEDIES = {
+  work: 'Name what needs the host in setup_commands of the settings of the run, or a person can add the phase work to its entry in the egress file of the service, and restart the service.',
+  setup:
+    'Let the agent run the command after the setup, or a person can add the phase setup to its entry in the egress file of the service, and restart the service.',
+} as const
+
 const CHECKS: readonly Check[] = [
   ({ ports }, _generation, question) =>
     ports.includes(question.port)
@@ -98,8 +104,8 @@ const CHECKS: readonly Check[] = [
       ? undefined
       : refuse(
           'phase',
-          `the host is allowed only in the phase ${phases.join(', ')}`,
-          'A person can add the phase work to its entry in the egress file of the service, and restart the service. All runs are in the phase work.',
+          `the host is allowed only in the phase ${phases.join(', ')}, and the run is in the phase ${phase}`,
+          PHASE_REMEDIES[phase],
         ),
   ({ http }, _generation, { protocol }) =>
     protocol !== 'http' || http === 'allow'

@@ -181,14 +181,15 @@ export class Endpoint {
 
   /** Becomes the TLS server of the client. Each of its requests gets a connection, after it was judged. */
   async #serveRead(
-    { client, question }: OpenConnection,
+    connection: OpenConnection,
     entry: { readonly authority: string; readonly host: string },
   ): Promise<void> {
     const { limits, contextFor, connections } = this.#options
+    const { client, question } = connection
     const context = contextFor(entry.authority, entry.host)
     if (!context) return this.#refuse(client, question, NO_CERTIFICATE)
     client.write(ESTABLISHED)
-    const bytes = await this.#tlsBytes({ client, question })
+    const bytes = await this.#tlsBytes({ ...connection })
     if (!bytes) return
     const hello = await collectHello({ client, host: question.host, limits }, bytes)
     if (!hello?.ok) {

@@ -86,6 +86,13 @@ export const Origin = z.object({
 export const AllowedHosts = z.array(
   z.object({ host: z.string(), reason: z.string(), by: z.string(), at: z.string() }),
 )
+/** The setup of a run, in the sandbox that began it. It is over when `endedAt` is set, and does not begin again then. */
+export const RunSetup = z.object({
+  generation: z.int(),
+  startedAt: z.string(),
+  endedAt: z.string().exactOptional(),
+})
+export type RunSetup = Readonly<z.infer<typeof RunSetup>>
 export const CarriedCalls = z.array(z.string())
 /** A kind of use that an older release did not count is 0. */
 export const Usage = z.object({

@@ -1,7 +1,7 @@
 import type * as z from 'zod'
 import type { EgressPod } from '../../contracts/egress.ts'
 import type { SandboxKind } from '../../contracts/names.ts'
-import type { AllowedHosts, RunSettings } from './columns.ts'
+import type { AllowedHosts, RunSettings, RunSetup } from './columns.ts'
 import type { ReservationTransaction } from './reservations.ts'
 
 /** A sandbox whose commands have network access through the egress proxy of the cluster. */
@@ -18,6 +18,7 @@ export type LiveNetwork = OpenNetwork & {
   readonly settings: z.infer<typeof RunSettings>
   readonly allowedHosts: z.infer<typeof AllowedHosts>
   readonly agentSpec: unknown
+  readonly setup?: RunSetup
 }
 
 export interface EgressReads {

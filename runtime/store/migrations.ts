@@ -14,6 +14,7 @@ import type { Engine } from './engine.ts'
 import { QUEUE_MIGRATION } from './queue-migration.ts'
 import { RESTRICTION_MIGRATION } from './restriction-migration.ts'
 import type { Tables } from './schema.ts'
+import { SETUP_MIGRATION } from './setup-migration.ts'
 import { USER_CREDENTIAL_MIGRATION } from './user-credential-migration.ts'
 
 export interface Migration {
@@ -348,5 +349,6 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 20, ...USER_CREDENTIAL_MIGRATION },
   { version: 21, ...CONTRIBUTION_MIGRATION },
   { version: 22, ...RESERVATION_MIGRATION },
-  { version: 23, ...TAKEN_BYTES_MIGRATION },
+  { version: 23, ...SETUP_MIGRATION },
+  { version: 24, ...TAKEN_BYTES_MIGRATION },
 ]

@@ -196,6 +196,7 @@ interface RunsTable {
   labels_json: string
   settings_json: string
   allowed_hosts_json: string | null
+  setup_json: string | null
   interactive: number
   generation: number
   sandbox_json: string | null

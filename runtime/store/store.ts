@@ -77,6 +77,8 @@ export interface RunRow {
   readonly suspendAskedAt?: string
   /** The run ends with the service that started it, because a command started that service for it. */
   readonly endsWithService: boolean
+  /** Absent if the setup commands of the run have not begun, or if it has none. */
+  readonly setup?: columns.RunSetup
   /** Sandboxes that were lost since the last turn ended. */
   readonly losses: number
   /** What the run has used of its budgets, across all its drivers and sandboxes. */
@@ -113,6 +115,7 @@ export type NewRun = Omit<
   | 'touched'
   | 'agentSpec'
   | 'allowedHosts'
+  | 'setup'
 > & {
   readonly agentSpec: unknown
   /** What the source of a run has read, for a run that begins from a checkpoint. */
@@ -142,6 +145,7 @@ export type RunChange = Partial<
     | 'usage'
     | 'touched'
     | 'allowedHosts'
+    | 'setup'
   >
 > & {
   // `null`: no process drives the run; the run does not wait.

@@ -335,3 +335,61 @@ describe('without a running service', () => {
     },
   )
 })
+
+describe('setup commands', () => {
+  const settings = 'setup_commands: [echo prepared by the folder > prepared]\n'
+
+  async function aPreparedFolder(name: string): Promise<string> {
+    const path = join(folder, name)
+    await mkdir(join(path, '.agentweaver'), { recursive: true })
+    await writeFile(join(path, '.agentweaver', 'settings.yml'), settings)
+    return path
+  }
+
+  test('of the folder run before the first turn, --setup replaces them, and --no-setup runs none', async () => {
+    const path = await aPreparedFolder('prepared')
+    const args = [
+      ...(await planned([command('cat prepared; rm -f prepared'), outcome('succeeded')])),
+      '-w',
+      path,
+    ]
+
+    const ofFolder = await runCli(args, { env })
+    const given = await runCli([...args, '--setup', 'echo one, two > prepared', '--setup', 'cat prepared'], {
+      env,
+    })
+    const none = await runCli([...args, '--no-setup'], { env })
+
+    expect(ofFolder.stdout).toMatch(
+      /setup {2}echo prepared by the folder > prepared {2}1 of 1\n[\s\S]*setup {2}done in .*\n[\s\S]*run {2}cat prepared[\s\S]*prepared by the folder\n/,
+    )
+    expect(given.stdout).toMatch(
+      /1 of 2\n[\s\S]*setup {2}cat prepared {2}2 of 2\n[\s\S]*one, two\n[\s\S]*setup {2}done[\s\S]*one, two\n/,
+    )
+    expect(none.stdout).not.toContain('setup')
+    expect([ofFolder.status, given.status, none.status]).toEqual([0, 0, 0])
+  })
+
+  test('that fail end the run, with the command and its output', async () => {
+    const path = await aPreparedFolder('broken')
+    const args = [...(await planned([outcome('succeeded')])), '-w', path]
+
+    const { status, stdout } = await runCli([...args, '--setup', 'echo no such package; exit 3'], { env })
+
+    expect(status).toBe(1)
+    expect(stdout).toMatch(
+      /setup {2}failed in [\s\S]*failed {2}The setup command 1 of 1 \(echo no such package; exit 3\) ended with exit code 3[\s\S]*--no-setup[\s\S]*no such package[\s\S]*\(setup_failed\)/,
+    )
+  })
+
+  test('prepare a sandbox without an agent before it serves', async () => {
+    const path = await aPreparedFolder('sandbox')
+
+    const created = await runCli(['sandbox', 'create', '-w', path], { env })
+    const id = created.stdout.trim()
+    const { stdout } = await runCli(['sandbox', 'exec', id, '--', 'cat', 'prepared'], { env })
+    await runCli(['sandbox', 'rm', id], { env })
+
+    expect(stdout).toBe('prepared by the folder\n')
+  })
+})

@@ -105,14 +105,14 @@ export type Deployment = Awaited<ReturnType<typeof deploymentRig>> & {
   readonly serversOf?: ServersOf
   /** How the bytes of a run are shared. */
   readonly bytes?: Omit<ByteSharesOptions, 'store'>
+  readonly clock?: () => Date
 }
 
 /** The control port of one process of the API. */
 export async function startControl(
-  { store, keys, rules, credentials, routeOf, serversOf, bytes }: Deployment,
+  { store, keys, rules, credentials, routeOf, serversOf, bytes, clock = () => new Date() }: Deployment,
   port = 0,
 ) {
-  const clock = () => new Date()
   const budgets = new ModelBudgets(store)
   const shares = new ByteShares({ store, ...bytes })
   const parts = {
@@ -129,7 +129,7 @@ export async function startControl(
   const trust = await createTrust(keys.derive('egress-ca'))
   const lines: string[] = []
   const log = logTo(lines)
-  const state = { store, rules, restrictions, credentials, routeOf, serversOf, log }
+  const state = { store, rules, restrictions, credentials, routeOf, serversOf, clock, log }
   const hub = new ControlHub({ ...state, authorities: trust.authorities })
   const app: FastifyInstance = buildControlApp({
     ...{

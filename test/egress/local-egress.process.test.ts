@@ -29,6 +29,7 @@ classes:
     - { host: ${HOST}, ports: [443], mode: full, why: a host for commands of an agent }
     - { host: spliced.agentweaver-test.com, ports: [443], mode: read-only, splice: allow, why: a host without its limit }
     - { host: api.github.com, ports: [443], mode: full, caller: agent-host, why: a host for the agent only }
+    - { host: setup.agentweaver-test.com, ports: [443], mode: full, phases: [setup], addresses: [127.0.0.1], why: a host of the setup }
   command: []
 `
 
@@ -40,7 +41,15 @@ afterAll(() => rmSync(keysFolder, { recursive: true }))
 const { privateKey } = generateKeyPairSync('ed25519')
 const keys = await deploymentKeysOf({ root: new Uint8Array(32), privateKey }, keysFolder)
 
-function rig({ networkEnabled = true, readRun = async () => row(networkEnabled) } = {}) {
+function rig({
+  networkEnabled = true,
+  readRun = async () => row(networkEnabled),
+  clock = () => new Date(),
+}: {
+  networkEnabled?: boolean
+  readRun?: () => Promise<RunRow>
+  clock?: () => Date
+} = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-local-egress-'))
   const told: (ReportOfRun & { runId: string })[] = []
   const writer = {
@@ -59,7 +68,7 @@ function rig({ networkEnabled = true, readRun = async () => row(networkEnabled) 
     ...{ store, restrictions, rules, trust, credentials, writer, keys, log: silentLog },
     routeOf: () => undefined,
     budgets: { reserve: async () => ({ ok: true }), chargeAll: async () => undefined },
-    clock: () => new Date(),
+    clock,
   })
   onTestFinished(async () => {
     await egress.stop()
@@ -219,4 +228,35 @@ it('ends the proxy with the service', async () => {
   await egress.stop()
 
   expect(proxies()).not.toContain(pid)
+})
+
+it('allows the hosts of the setup only in the sandbox and in the 30 minutes of the setup', async () => {
+  let now = Date.parse('2026-01-01T00:00:00Z')
+  let setup: RunRow['setup']
+  const { egress, sandbox, rules } = rig({
+    readRun: async () => ({ ...row(true), ...(setup && { setup }) }),
+    clock: () => new Date(now),
+  })
+  const startedAt = new Date(now).toISOString()
+  /** Whether something listens at the port does not matter. */
+  const isAllowedWith = async (next: RunRow['setup']) => {
+    setup = next
+    await egress.changed('one')
+    const answer = await exchange(
+      sandbox('one').socketPath,
+      'CONNECT setup.agentweaver-test.com:443 HTTP/1.1\r\n\r\nnone\r\n\r\n',
+    )
+    return !answer.startsWith('HTTP/1.1 403 ')
+  }
+  await egress.open(sandbox('one'))
+
+  expect(await isAllowedWith(undefined)).toBe(false)
+  expect(await isAllowedWith({ generation: 1, startedAt }), 'the control').toBe(true)
+  expect(await isAllowedWith({ generation: 2, startedAt }), 'another sandbox').toBe(false)
+  expect(await isAllowedWith({ generation: 1, startedAt, endedAt: startedAt }), 'after its end').toBe(false)
+  now += 30 * 60_000 - 1
+  expect(await isAllowedWith({ generation: 1, startedAt }), 'a moment before').toBe(true)
+  now += 1
+  expect(await isAllowedWith({ generation: 1, startedAt }), 'after 30 minutes').toBe(false)
+  expect(new Set(rules())).toEqual(new Set(['phase']))
 })

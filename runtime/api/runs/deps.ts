@@ -1,5 +1,5 @@
 import type { Isolation } from '../../../contracts/exec.ts'
-import type { Decision, SandboxSettings } from '../../../contracts/policy.ts'
+import type { Decision, RunPhase, SandboxSettings } from '../../../contracts/policy.ts'
 import type { ModelSettings } from '../../agents/kind.ts'
 import type { Log } from '../../kit/log.ts'
 import type { SandboxProvider } from '../../sandboxes/provider.ts'
@@ -17,7 +17,8 @@ export type SandboxFacts = Pick<Isolation, 'isRealIsolation' | 'shell'>
 
 /** Governance of one run, as the control plane applies it; it remembers what the run has touched. */
 export type RunGovernance = {
-  readonly decide: (call: AgentCall, sandbox: SandboxFacts) => Decision
+  /** `phase`: `work` unless given. */
+  readonly decide: (call: AgentCall, sandbox: SandboxFacts, phase?: RunPhase) => Decision
   /** Records a released call, and later its result. */
   readonly observe: (call: AgentCall, content?: string) => void
   /** Stored with the run, so that its next driver starts with it. */

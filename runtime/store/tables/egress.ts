@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { EgressPod } from '../../../contracts/egress.ts'
-import { toJson, toText } from '../codec.ts'
-import { AllowedHosts, RunKinds, RunSettings } from '../columns.ts'
+import { present, toJson, toText } from '../codec.ts'
+import { AllowedHosts, RunKinds, RunSettings, RunSetup } from '../columns.ts'
 import type { EgressTransaction, LiveNetwork, OpenNetwork } from '../egress.ts'
 import type { Scope } from '../engine.ts'
 import { RowReader } from '../row-reader.ts'
@@ -38,6 +38,7 @@ export async function listNetworks({ db }: Scope): Promise<LiveNetwork[]> {
     )
     .select(['network.run_id', 'network.generation', 'network.kind', 'network.pod_json'])
     .select(['run.owner', 'run.settings_json', 'run.allowed_hosts_json', 'run.agent_spec_json'])
+    .select('run.setup_json')
     .where('run.ended_at', 'is', null)
     .where('run.ending_json', 'is', null)
     .orderBy('network.run_id')
@@ -54,6 +55,7 @@ export async function listNetworks({ db }: Scope): Promise<LiveNetwork[]> {
       settings: run.json('settings_json', RunSettings),
       agentSpec: run.anyJson('agent_spec_json'),
       allowedHosts: run.optionalJson('allowed_hosts_json', AllowedHosts) ?? [],
+      ...present({ setup: run.optionalJson('setup_json', RunSetup) }),
     }
   })
 }

@@ -14,6 +14,7 @@ import {
   RunLabels,
   RunSandbox,
   RunSettings,
+  RunSetup,
   RunStates,
   SavedCheckpoint,
   Usage,
@@ -46,6 +47,7 @@ function toRun(row: object): RunRow {
       waiting: at.optionalJson('waiting_json', Waiting),
       checkpoint: at.optionalJson('checkpoint_json', SavedCheckpoint),
       source: at.optionalJson('source_json', Origin),
+      setup: at.optionalJson('setup_json', RunSetup),
     }),
     carriedCalls: at.optionalJson('carried_calls_json', CarriedCalls) ?? [],
     losses: at.integer('losses'),
@@ -118,6 +120,7 @@ export async function insertRun(scope: Scope, run: NewRun): Promise<RunRow> {
     touched_secret: run.touched?.secret ? 1 : 0,
     source_json: toOptionalJson(run.source),
     allowed_hosts_json: null,
+    setup_json: null,
   }
   await scope.db.insertInto('runs').values(row).execute()
   await insertQueueRow(scope, run)
@@ -214,6 +217,8 @@ const secretColumn = (touched: RunChange['touched']) => (touched?.secret ? 1 : u
 
 const allowedHostsColumn = (hosts: RunChange['allowedHosts']) => toOptionalJson(hosts) ?? undefined
 
+const setupColumn = (setup: RunChange['setup']) => toOptionalJson(setup) ?? undefined
+
 const columnsOf = (change: RunChange) =>
   changed({
     generation: change.generation,
@@ -239,6 +244,7 @@ const columnsOf = (change: RunChange) =>
     ending_json: toOptionalJson(change.ending) ?? undefined,
     touched_secret: secretColumn(change.touched),
     allowed_hosts_json: allowedHostsColumn(change.allowedHosts),
+    setup_json: setupColumn(change.setup),
   })
 
 /** Separates the rows that can be read from damaged ones. */

@@ -26,7 +26,7 @@ async function aDispatcher(
     launch(run: RunRow) {
       const { promise, resolve } = Promise.withResolvers<void>()
       launched.set(run.id, resolve)
-      return { serving: promise }
+      return { obtained: promise }
     },
     get: (id: string) => (launched.has(id) ? {} : undefined),
   }

@@ -42,7 +42,11 @@ export function requireReachable(
     )
   const destinations = networks.destinationsOf(wish, wish.kind)
   if (!destinations) throw new SandboxError('policy_denied', noNetwork(ceiling))
-  const access = cloneAccess(destinations, repository, 'work')
+  const access = cloneAccess(
+    destinations,
+    repository,
+    wish.settings.setup_commands?.length ? 'setup' : 'work',
+  )
   if (access !== 'allowed')
     throw new SandboxError('policy_denied', notListed(networks, { ...wish, repository, access }))
   const missing = networks.missingCredential(wish, repository.host)

@@ -77,7 +77,13 @@ export function settingsOfOrigin(
   { run: { settings } }: Origin,
   { budgets: requested }: Pick<StartRun, 'budgets'>,
 ): SandboxSettingsPatch {
-  const { direct: _direct, require_outcome: _outcome, budgets, ...inherited } = settings
+  const {
+    direct: _direct,
+    require_outcome: _outcome,
+    setup_commands: _setup,
+    budgets,
+    ...inherited
+  } = settings
   return { ...inherited, ...(requested === undefined && present({ budgets })) }
 }
 

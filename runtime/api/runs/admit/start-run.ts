@@ -186,6 +186,31 @@ function settledSettings({ agent, request, origin }: Wanted, settings: SandboxSe
   return { ...settings, require_outcome: settings.require_outcome === true || isWanted }
 }
 
+/**
+ * A run that begins with the files of another run has no setup: an agent may have changed what its commands execute, and the
+ * network of the setup may reach more.
+ */
+function settledSetup(
+  { request }: Wanted,
+  settings: SandboxSettings,
+  origin: Origin | undefined,
+): SandboxSettings {
+  const { setup_commands: commands = [], ...others } = settings
+  if (origin?.parts.includes('workspace')) {
+    if ((request.policy?.setup_commands ?? []).length === 0) return others
+    throw new SandboxError(
+      'conflict',
+      `A run with the files of another run has no setup. Start it without setup_commands, and let the agent run them.`,
+    )
+  }
+  if (commands.length > 0 && !settings.shell_enabled)
+    throw new SandboxError(
+      'policy_denied',
+      'The settings have setup_commands, and turn commands off (shell_enabled: false). Start the run with setup_commands: [] in its policy (--no-setup).',
+    )
+  return settings
+}
+
 /** A suspended run costs no process, but its checkpoint is kept. */
 async function admitBesideSuspended(
   tx: Transaction,
@@ -211,7 +236,8 @@ async function insert({ run: deps, audit }: StartDeps, insertion: Insertion): Pr
     await admitBesideSuspended(tx, run.owner, deps.limits)
     const at = deps.clock().toISOString()
     const { patch, notices } = await settleSettings(tx, settingsSource, { owner: run.owner, at })
-    const settings = settledSettings(wanted, settingsOfRun(policy, patch, requestedSettings(wanted.request)))
+    const inForce = settingsOfRun(policy, patch, requestedSettings(wanted.request))
+    const settings = settledSettings(wanted, settledSetup(wanted, inForce, origin))
     if (run.workspace.kind === 'git')
       requireReachable(deps, { source: run.workspace, kind: run.kind, owner: run.owner, settings })
     const policyVersion = deps.governance.version(settings)

@@ -30,8 +30,9 @@ import { openRelay } from './open-relay.ts'
 import { type Patience, patiently, patientStore } from './patient-store.ts'
 import type { Position, TurnEnded } from './read-position.ts'
 import { repeatRequests } from './repeat-requests.ts'
-import { endingAfterLoss, requeueLost } from './requeue.ts'
+import { endingAfterLoss } from './requeue.ts'
 import { RestrictedRun } from './restricted-run.ts'
+import { SetupCommands } from './setup-commands.ts'
 import { followOthers, hearOthers } from './shared-run.ts'
 import { logUnsuspended, suspend, works } from './suspend.ts'
 import { TurnCheckpoints } from './turn-checkpoints.ts'
@@ -59,6 +60,8 @@ export class ActiveRun {
   readonly #turns: TurnLoop
   readonly #checkpoints: TurnCheckpoints
   readonly #restricted: RestrictedRun
+  readonly #setup: SetupCommands
+  readonly #obtained = Promise.withResolvers<void>()
   #ending: Ending | undefined
   readonly #abandoned = new AbortController()
   readonly #patience: Patience
@@ -88,6 +91,7 @@ export class ActiveRun {
     const signal = this.#interrupted.signal
     const own = { deps, run, signal, log: this.#log }
     this.#restricted = new RestrictedRun({ ...own, onThawed: () => this.notifyTurn() })
+    this.#setup = new SetupCommands({ ...own, audit: parts.audit, restricted: this.#restricted })
     this.#turns = new TurnLoop({
       deps,
       run,
@@ -149,6 +153,11 @@ export class ActiveRun {
     this.#watchdog.sign()
     const ending = await endingWhenIdle(this.#deps, this.run)
     if (this.#turns.isResting) this.end(ending)
+  }
+
+  /** Resolves when the sandbox serves, or when it runs setup commands. Rejects as `serving`. */
+  get obtained() {
+    return Promise.race([this.#obtained.promise, this.serving])
   }
 
   /** Resolves when the sandbox serves. Rejects with `run_ended` if it never will. */
@@ -269,7 +278,7 @@ export class ActiveRun {
     this.#watchdog.stop()
     this.#restricted.stop()
     try {
-      await this.#finish(serving)
+      await this.#finish(serving ?? this.#setup.serving)
     } catch (error) {
       if (!this.isAbandoned) throw error
       await this.#departure.leave()
@@ -284,7 +293,10 @@ export class ActiveRun {
       return this.#departure.leave()
     // An end that was decided elsewhere stays in force.
     const decided = (current.ending as Ending | undefined) ?? this.#ending ?? WITHOUT_REASON
-    if (await this.#goOnElsewhere(decided, { current, serving })) return
+    const turnId = this.#turns.working?.id
+    const isLost = isLoss(decided) && !this.#isForged
+    const part = isLost && (await this.#departure.requeue(this.#parts, decided, { current, serving, turnId }))
+    if (part) return this.#leaveFor(part)
     const ending = this.#isForged ? decided : await endingAfterLoss(this.#deps, current, decided)
     const turn = present({ turn: this.#turns.working })
     const events = await this.#departure.conclude(current, serving, { ending, ...turn })
@@ -295,23 +307,6 @@ export class ActiveRun {
       ...(serving && { released: ending.state === 'failed' ? ending.code : ending.state }),
       onlyIf: (row) => this.#isDriven(row),
     })
-  }
-
-  /** Where the sandbox is lost, and not the run: it continues from its last checkpoint in another one. */
-  async #goOnElsewhere(
-    ending: Ending,
-    { current, serving }: { readonly current: RunRow; readonly serving: Serving | undefined },
-  ): Promise<boolean> {
-    if (!isLoss(ending) || this.#isForged) return false
-    await this.#departure.stopRelay()
-    if (serving && ending.code === 'api_restarted')
-      await this.#departure.saveIfEnded(serving, this.#turns.working?.id)
-    const state = await requeueLost(this.#deps, this.#parts, { run: this.run, loss: ending })
-    if (state === undefined) return false
-    const part = () =>
-      serving ? this.#departure.giveBack(serving, ending.code) : this.#departure.discard(current)
-    await this.#leaveFor(part)
-    return true
   }
 
   /** Other processes take turns, commands, decisions and the end of the run too. */
@@ -338,7 +333,9 @@ export class ActiveRun {
     void lossOf(launched).then((loss) => this.#fail(loss))
     // The events that the sandbox has sent so far are read in parallel, and committed afterwards.
     const beginning = { ...launched, sendTurn: () => this.#turns.send(launched) }
-    const begun = resumed ? undefined : beginRun(this.#deps, this.run, beginning)
+    const setsUp = !resumed && this.#setup.isNeeded
+    const begun = resumed || setsUp ? undefined : beginRun(this.#deps, this.run, beginning)
+    if (setsUp) this.#obtained.resolve()
     const relay = openRelay(this.run, obtained, {
       begun,
       onCommitted: (committed) => this.#onCommitted(committed),
@@ -349,11 +346,12 @@ export class ActiveRun {
     })
     this.#departure.relaying = relay.run().catch((error) => this.#fail(error))
     const serving = { ...launched, relay }
+    if (setsUp) await this.#setup.begin(serving)
     await begun
     this.#turns.expect(launched)
     this.#watchdog.serve()
     this.#ready.resolve(serving)
-    this.#restricted.serve(serving, !resumed)
+    if (!setsUp) this.#restricted.serve(serving, !resumed)
     this.#orFail(watchBudgets(this.#deps, this.run, this.#interrupted.signal).then(this.#endSpent))
     if (resumed) await this.#catchUp(serving, resumed)
     return serving
@@ -385,6 +383,7 @@ export class ActiveRun {
     this.#expect(committed.approvals)
     for (const turn of committed.endedTurns) this.#turns.ended(turn)
     for (const commandId of committed.endedCommands) this.#commands.delete(commandId)
+    this.#setup.ended(committed.endedCommands)
   }
 
   #expect(approvals: readonly ApprovalRow[]): void {

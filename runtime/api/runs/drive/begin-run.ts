@@ -25,15 +25,22 @@ export async function beginRun(
     if (attempts > 1 && current.state !== 'starting') return
     const isFirst = current.startedAt === undefined
     if (isFirst) await tx.changeRun(run.id, { startedAt: clock().toISOString() })
-    if (selected) {
-      await tx.changeRun(run.id, { sandbox: { name: sandbox.podName, isolation: selected } })
-      await tx.appendEvents(run.id, [{ event: selectedEvent(selected) }])
-    }
+    if (selected) await recordSelected(tx, run, { selected, sandbox })
     await tx.appendEvents(run.id, [
       { event: { type: isFirst ? 'run.started' : 'run.resumed', data: { generation } } },
     ])
     await take(tx, current, { turn, at: clock().toISOString() })
   })
+}
+
+/** Records how the sandbox isolates commands. */
+export async function recordSelected(
+  tx: Transaction,
+  { id }: RunRow,
+  { selected, sandbox }: Required<Pick<LaunchedSandbox, 'selected' | 'sandbox'>>,
+): Promise<void> {
+  await tx.changeRun(id, { sandbox: { name: sandbox.podName, isolation: selected } })
+  await tx.appendEvents(id, [{ event: selectedEvent(selected) }])
 }
 
 /**

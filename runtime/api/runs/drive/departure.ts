@@ -12,7 +12,8 @@ import { transition } from '../machine/transition.ts'
 import { concludeResults } from '../results/conclude-results.ts'
 import { storeRepositoryResults } from '../results/repository-results.ts'
 import { checkpoint } from './checkpoint.ts'
-import { type Ending, stalled } from './finish.ts'
+import { type Ending, type FinishParts, stalled } from './finish.ts'
+import { type Loss, requeueLost } from './requeue.ts'
 import { stopTurn } from './stop-turn.ts'
 
 /** A sandbox that serves, with the relay of its events. */
@@ -25,6 +26,13 @@ type Release = {
   readonly ending: Ending
   /** The turn that works. */
   readonly turn?: { readonly id: string; readonly ended: Promise<unknown> }
+}
+
+type Losing = {
+  readonly current: RunRow
+  readonly serving: Serving | undefined
+  /** The turn that works. */
+  readonly turnId: string | undefined
 }
 
 /** How the driver of a run parts from its sandbox: leaves it, gives it back, or releases it at the end of the run. */
@@ -69,6 +77,22 @@ export class Departure {
     await bestEffort(this.#log, 'release the sandbox', () => serving.sandbox.release(reason))
     await serving.client.close()
     await this.#deps.store.transaction((tx) => tx.changeClaim(serving.claim, { state: 'released' }))
+  }
+
+  /**
+   * Lets a run continue in another sandbox after the loss of this one. Returns how to part from this one, or undefined if the
+   * run ends with the loss.
+   */
+  async requeue(
+    parts: FinishParts,
+    loss: Loss,
+    { current, serving, turnId }: Losing,
+  ): Promise<(() => Promise<void>) | undefined> {
+    await this.stopRelay()
+    if (serving && loss.code === 'api_restarted') await this.saveIfEnded(serving, turnId)
+    const state = await requeueLost(this.#deps, parts, { run: this.#run, loss })
+    if (state === undefined) return undefined
+    return () => (serving ? this.giveBack(serving, loss.code) : this.discard(current))
   }
 
   /** Parts from the sandbox at the end of the run, if it has one. Returns the events of the run's results. */

@@ -64,6 +64,7 @@ function hostSettings({
   budgets: _budgets,
   egress_hosts: _hosts,
   approvals: _approvals,
+  setup_commands: _setup,
   ...settings
 }: SandboxSettings): HostSettings {
   return settings

@@ -20,6 +20,7 @@ import { prefaceOf, readUnsaved, type Unsaved } from './preface.ts'
 import type { Requested } from './request.ts'
 import { openWorkspaceArchive, readSessionArchive } from './restore.ts'
 import { whileAlive } from './sandbox-loss.ts'
+import { awaitsSetup, beginSetup } from './setup-phase.ts'
 
 const CLAIM_TIMEOUT_MS = 120_000
 const CONFIGURE_TIMEOUT_MS = 35_000
@@ -192,13 +193,13 @@ type Bound = {
 
 /** Stores the binding and its events in one commit. Returns the turn that the run begins with. */
 async function recordBound(
-  { store }: RunDeps,
+  deps: RunDeps,
   run: RunRow,
   { sandbox, claim, folder, unsaved }: Bound,
 ): Promise<Beginning> {
   const { isolation, podName, uids, launch: launched, bindMs, claimName: name } = sandbox
   let attempts = 0
-  return whileHeld(store, run, async (tx, current) => {
+  return whileHeld(deps.store, run, async (tx, current) => {
     attempts += 1
     // The process that ended the run may not have informed this driver yet.
     if (current.ending !== undefined) throw new SandboxError('run_ended', `run ${run.id} is to end`)
@@ -207,7 +208,7 @@ async function recordBound(
     if (attempts > 1 && (await tx.readClaim(claim))?.state === 'bound') return beginning
     const ids = { uid: uids.claim, sandboxUid: uids.sandbox, podUid: uids.pod, handle: sandbox.handle }
     await tx.bindClaim(claim, ids)
-    await tx.changeRun(run.id, { sandbox: { name: podName, isolation } })
+    await tx.changeRun(run.id, { sandbox: { name: podName, isolation }, ...beginSetup(deps, run, claim) })
     await tx.appendEvents(run.id, [
       ...(sandbox.isDescribedByHost ? [] : [{ event: selectedEvent(isolation) }]),
       ...warningsFor(run, sandbox).map((data) => ({ event: { type: 'sandbox.warning', data } as const })),
@@ -236,6 +237,7 @@ type Filling = {
 /** Opens the network and puts the files in. A repository is cloned over the network. */
 async function fillWorkspace(deps: RunDeps, run: RunRow, filling: Filling): Promise<void> {
   const { sandbox, client } = filling
+  if (awaitsSetup(run)) await deps.networks?.changed(run.id)
   const [isFilled] = await Promise.all([putWorkspace(deps, run, filling), sandbox.openNetwork?.(client)])
   if (isFilled) return
   if (isGitRun(run)) return cloneRepository(deps, run, filling)

@@ -1,6 +1,8 @@
 import { SandboxError } from '../../../kit/errors.ts'
 import type { RunRow, Transaction } from '../../../store/store.ts'
+import { createAuditTrail } from '../audit-trail.ts'
 import type { RunDeps } from '../deps.ts'
+import { closeOpen } from '../drive/finish.ts'
 import { requireHeld } from '../held-run.ts'
 import { claimName } from '../ids.ts'
 import { transition } from '../machine/transition.ts'
@@ -30,11 +32,12 @@ export async function storeRequest(
   await tx.upsertClaim({ ...row, ...(handle !== undefined && { handle }) })
 }
 
-/** Repeats a launch that another driver did not finish. Nothing that its sandbox did was committed. */
+/** Repeats a launch that another driver did not finish. Of its sandbox, only setup commands can have been committed. */
 export async function requestAgain(deps: RunDeps, run: RunRow): Promise<Requested> {
   await discardClaim(deps, run)
   const request = draftRequest(deps, run)
   const { generation } = request.claim
+  const audit = createAuditTrail(deps.keys)
   let attempts = 0
   await deps.store.transaction(async (tx) => {
     attempts += 1
@@ -43,6 +46,8 @@ export async function requestAgain(deps: RunDeps, run: RunRow): Promise<Requeste
     if (attempts > 1 && current.state === 'starting' && current.generation === generation) return
     if (current.generation !== run.generation)
       throw new SandboxError('conflict', `run ${run.id} is launched already`)
+    const at = deps.clock().toISOString()
+    await closeOpen(tx, current, { audit, at, why: 'the launch was repeated' })
     await transition(tx, current, { event: { kind: 'launch_repeated' }, facts: { generation } })
     await storeRequest(tx, deps, { runId: run.id, request })
   })

@@ -87,7 +87,7 @@ export class Dispatcher {
       this.#launching -= 1
       this.wake()
     }
-    launch().serving.then(over, over)
+    launch().obtained.then(over, over)
   }
 
   /** Drives the runs that were picked for this process without its knowledge. */

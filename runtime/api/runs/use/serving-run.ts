@@ -1,4 +1,4 @@
-import { delay, withTimeout } from '../../../kit/deadline.ts'
+import { delay, unlessAborted, withTimeout } from '../../../kit/deadline.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import type { RunRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
@@ -49,7 +49,7 @@ function requireSandboxSoon(run: RunRow): void {
 async function ownUse(driven: ActiveRun): Promise<SandboxUse> {
   if (driven.isSuspending)
     throw new SandboxError('run_not_ready', `run ${driven.run.id} is being suspended: resume it first`)
-  const { client, sandbox } = await driven.serving
+  const { client, sandbox } = await servingSoon(driven)
   driven.sign()
   return {
     client,
@@ -58,6 +58,18 @@ async function ownUse(driven: ActiveRun): Promise<SandboxUse> {
     notifyCommand: (commandId) => driven.notifyCommand(commandId),
     done: async () => driven.sign(),
   }
+}
+
+/** The setup of a run may take longer than a request can wait. */
+const servingSoon = (driven: ActiveRun) => {
+  const timeout = withTimeout(SERVING_TIMEOUT_MS)
+  return unlessAborted(driven.serving, timeout).catch((error: unknown) => {
+    if (!timeout.aborted) throw error
+    throw new SandboxError(
+      'run_not_ready',
+      `run ${driven.run.id} has no sandbox that serves yet. It may run its setup commands: follow its events, and try again.`,
+    )
+  })
 }
 
 /** The run as soon as another process serves it, or its driver as soon as this process starts it. */
