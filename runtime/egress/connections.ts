@@ -192,12 +192,6 @@ export class Connections {
   }
 }
 
-const NO_SHARE: Refusal = {
-  rule: 'proxy-unavailable',
-  reason: 'the egress proxy cannot reach the service that counts the bytes of this run',
-  remedy: 'Try again in some seconds.',
-}
-
 /**
  * What was opened in another phase and can carry anything. A command could keep it for later. Requests that the proxy reads
  * are judged by the new phase alone.
@@ -213,6 +207,12 @@ const PHASE_OVER: Refusal = {
   reason:
     'the connection was opened in the phase setup, which is over, and the proxy cannot see what it carries',
   remedy: 'Connect again.',
+}
+
+const NO_SHARE: Refusal = {
+  rule: 'proxy-unavailable',
+  reason: 'the egress proxy cannot reach the service that counts the bytes of this run',
+  remedy: 'Try again in some seconds.',
 }
 
 const SLOW_READER: Refusal = {

@@ -103,9 +103,9 @@ export async function deploymentRig(ports: number[], entry: Partial<EgressDestin
 export type Deployment = Awaited<ReturnType<typeof deploymentRig>> & {
   readonly routeOf?: RouteOf
   readonly serversOf?: ServersOf
+  readonly clock?: () => Date
   /** How the bytes of a run are shared. */
   readonly bytes?: Omit<ByteSharesOptions, 'store'>
-  readonly clock?: () => Date
 }
 
 /** The control port of one process of the API. */
