@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { ModelUse, ReservationDecision, ReservationRequest, SettledShares } from './egress-budgets.ts'
-import { RunPhase } from './policy.ts'
+import { CommitId } from './git-source.ts'
+import { PushRule, RunPhase } from './policy.ts'
 
 /** Port of the relay in a sandbox, on its loopback interface. */
 export const EGRESS_RELAY_PORT = 3128
@@ -123,6 +124,25 @@ export const EgressPod = z.strictObject({
 })
 export type EgressPod = z.infer<typeof EgressPod>
 
+/** `HOST:PORT/PATH` without `.git`. */
+const GitRepository = z.string().max(600)
+/** As git and the list of a push spell it. */
+const BranchRef = z.string().startsWith('refs/heads/agentweaver/').max(255)
+
+/** A branch was created or updated with a credential of the run. */
+export const EgressPushed = z.strictObject({ repository: GitRepository, ref: BranchRef, commit: CommitId })
+export type EgressPushed = z.infer<typeof EgressPushed>
+
+/** Which refs the commands of a sandbox may update. */
+export const EgressPush = z.strictObject({
+  rule: PushRule,
+  /** A person pushes one commit to one branch. Then the sandbox may push nothing else, also with another rule. */
+  grant: z.strictObject({ ref: BranchRef, commit: CommitId }).optional(),
+  /** The last commits that the run has pushed. It continues only these branches. */
+  pushed: z.array(EgressPushed).max(100),
+})
+export type EgressPush = z.infer<typeof EgressPush>
+
 /** What one sandbox of a run may reach. */
 export const EgressGeneration = z.strictObject({
   runId: z.string().min(1).max(128),
@@ -142,6 +162,8 @@ export const EgressGeneration = z.strictObject({
   /** Socket of the process that inserts credentials. Connections for destinations with a credential are passed to it. */
   brokerPath: z.string().startsWith('/').max(107).optional(),
   placeholders: z.array(EgressPlaceholder).max(64).optional(),
+  /** @default a person pushes, and no branch is continued */
+  push: EgressPush.optional(),
   /** Absent if the agent does not reach its model through the proxy. */
   modelRoute: ModelRoute.optional(),
   /** On a laptop, for the process that inserts credentials: its socket for AgentHost. */
@@ -295,6 +317,7 @@ export const EgressRunReport = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('budget'), ...Of, data: EgressBudget }),
   z.strictObject({ type: z.literal('model-use'), ...Of, data: ModelUse }),
   z.strictObject({ type: z.literal('shares-settled'), ...Of, data: SettledShares }),
+  z.strictObject({ type: z.literal('pushed'), ...Of, data: EgressPushed }),
 ])
 export type EgressRunReport = z.infer<typeof EgressRunReport>
 

@@ -8,6 +8,8 @@ export const AGENT_HOST_ROUTES = {
   pack: '/workspace/pack',
   clone: '/workspace/clone',
   changes: '/workspace/changes',
+  openPush: '/workspace/push/open',
+  sendPush: '/workspace/push',
   session: '/session',
   files: '/files',
   a2aBase: '/a2a/agent',

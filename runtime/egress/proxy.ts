@@ -107,6 +107,7 @@ export class EgressProxy {
       // Another pod is another sandbox.
       if (generation && generation.pod?.uid === served.generation.pod?.uid) {
         served.generation = generation
+        served.gate?.judge(generation)
         served.connections.judge(generation)
       } else this.#close(key, served)
     }

@@ -11,6 +11,7 @@ import {
   TAKEN_BYTES_MIGRATION,
 } from './egress-migration.ts'
 import type { Engine } from './engine.ts'
+import { PUSH_MIGRATION } from './push-migration.ts'
 import { QUEUE_MIGRATION } from './queue-migration.ts'
 import { RESTRICTION_MIGRATION } from './restriction-migration.ts'
 import type { Tables } from './schema.ts'
@@ -351,4 +352,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 22, ...RESERVATION_MIGRATION },
   { version: 23, ...SETUP_MIGRATION },
   { version: 24, ...TAKEN_BYTES_MIGRATION },
+  { version: 25, ...PUSH_MIGRATION },
 ]

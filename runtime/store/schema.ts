@@ -175,6 +175,7 @@ export interface Tables {
   leases: { name: string; holder: string; expires_ms: number }
   /** Sandboxes whose commands have network access through the proxy of the cluster. */
   egress_networks: { run_id: string; generation: number; kind: 'agent' | 'command'; pod_json: string }
+  pushed_branches: { run_id: string; repository: string; ref: string; commit_id: string; at: string }
   /** Replicas of the egress proxy: the number of the last report, and when a replica was last connected. */
   egress_proxies: { id: string; last_report: number; seen_ms: number; changed_ms: number }
   model_reservations: { id: string; run_id: string; tokens: number; until_ms: number }
@@ -197,6 +198,7 @@ interface RunsTable {
   settings_json: string
   allowed_hosts_json: string | null
   setup_json: string | null
+  push_json: string | null
   interactive: number
   generation: number
   sandbox_json: string | null

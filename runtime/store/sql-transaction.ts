@@ -13,6 +13,7 @@ import { acceptReport, takenBytes } from './tables/egress.ts'
 import { eraseRun } from './tables/erasure.ts'
 import { appendEvents } from './tables/events.ts'
 import { insertIdempotencyKey } from './tables/idempotency.ts'
+import { pushTransaction } from './tables/pushed-branches.ts'
 import {
   countRunsUnderWay,
   listQueueHeads,
@@ -22,7 +23,7 @@ import {
 } from './tables/queue.ts'
 import { expireInQueue, restartQueueDeadlines } from './tables/queue-deadlines.ts'
 import { reservationTransaction } from './tables/reservations.ts'
-import { deleteRestriction, listRestrictions, writeRestriction } from './tables/restrictions.ts'
+import { restrictionTransaction } from './tables/restrictions.ts'
 import { lockIfFree } from './tables/run-lock.ts'
 import { changeRun, changeRunState, countRuns, insertRun, readAndLockRun } from './tables/runs.ts'
 import { writeSetting } from './tables/settings.ts'
@@ -64,7 +65,6 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   restartQueueDeadlines: (of) => restartQueueDeadlines(scope, of),
 
   trustFirst: (folder) => trustFirst(scope, folder),
-
   acceptReport: acceptReport(scope),
   ...reservationTransaction(scope),
   ...takenBytes(scope),
@@ -102,10 +102,9 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   ...apiKeyTransaction(scope),
   ...userCredentialTransaction(scope),
   ...contributionTransaction(scope),
+  ...pushTransaction(scope),
   writeSetting: (name, value) => writeSetting(scope, name, value),
-  listRestrictions: () => listRestrictions(scope),
-  writeRestriction: (restriction) => writeRestriction(scope, restriction),
-  deleteRestriction: (of) => deleteRestriction(scope, of),
+  ...restrictionTransaction(scope),
   readClaim: (key) => readClaim(scope, key),
   upsertClaim: (claim) => upsertClaim(scope, claim),
   changeClaim: (key, change) => changeClaim(scope, key, change),

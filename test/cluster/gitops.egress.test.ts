@@ -56,7 +56,7 @@ const withProxy = (environment: Environment): Environment => ({
   models: {
     openaiCompatible: { baseUrl: `https://${GIT_PLACE.host}/v1`, credential: 'git', names: ['fake-model'] },
   },
-  ceiling: { network_enabled: true, approvals: { not_by_owner: true } },
+  ceiling: { network_enabled: true, results: { push: 'allow' }, approvals: { not_by_owner: true } },
   signIn: {
     issuer: `https://${ISSUER_PLACE.host}`,
     audience: OIDC_AUDIENCE,

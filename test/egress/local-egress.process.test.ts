@@ -61,7 +61,7 @@ function rig({
     store: { engine: 'sqlite', listRestrictions: async () => [...rows] },
     log: silentLog,
   })
-  const store = { readRun }
+  const store = { readRun, listPushed: async () => [] }
   const rules = createNetworkRules(loadEgressPolicy(POLICY))
   const credentials = createRunCredentials(NO_CREDENTIALS, NO_OWN_CREDENTIALS, new Uint8Array(32))
   const egress = new LocalEgress({

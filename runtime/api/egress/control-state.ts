@@ -11,6 +11,7 @@ import type { LiveNetwork } from '../../store/egress.ts'
 import type { Restrictions } from '../runs/restrictions/restrictions.ts'
 import { meteredPart } from './model-budgets.ts'
 import type { NetworkRules } from './network-rules.ts'
+import { classOf, pushOf } from './push-state.ts'
 import type { RunCredentials } from './run-credentials.ts'
 import { phaseOf } from './run-phase.ts'
 
@@ -41,7 +42,8 @@ function generationOf(
   network: LiveNetwork,
   { rules, restrictions, credentials, routeOf, serversOf, clock = () => new Date() }: StateParts,
 ): EgressGeneration | undefined {
-  const { runId, generation, kind, owner, pod } = network
+  const { runId, generation, owner, pod } = network
+  const kind = classOf(network, network.kind)
   const route = routeOf?.(network)
   const servers = serversOf?.(network)
   const listed = rules.destinationsOf(network, kind)
@@ -57,6 +59,7 @@ function generationOf(
   const modelRoute = route && { ...route, ...meteredPart(network.settings), ...(isFrozen && { isFrozen }) }
   return {
     ...{ runId, generation, phase, pod, restriction, destinations, withheld },
+    ...pushOf(network, network.pushed, placeholders.length > 0),
     ...(placeholders.length > 0 && { placeholders }),
     ...(modelRoute && { modelRoute }),
   }

@@ -12,6 +12,7 @@ import { bestEffort } from '../../kit/best-effort.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { BoundSandbox } from '../../sandboxes/provider.ts'
+import type { PushedBranch } from '../../store/pushes.ts'
 import type { RunRow, Store } from '../../store/store.ts'
 import type { CheckAccess } from '../credentials/credential-check.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
@@ -24,6 +25,7 @@ import type { CredentialWanted } from './egress-process.ts'
 import { EgressProcesses } from './egress-processes.ts'
 import { type ModelBudgets, meteredPart } from './model-budgets.ts'
 import type { NetworkRules } from './network-rules.ts'
+import { classOf, pushOf } from './push-state.ts'
 import { readEgressKeys } from './read-keys.ts'
 import type { ReportWriter } from './report-writer.ts'
 import { type RunCredentials, writeEnvironment } from './run-credentials.ts'
@@ -33,7 +35,7 @@ import { type EgressTrust, writeTrustBundle } from './trust.ts'
 import type { SandboxEgress, SandboxNetwork, ServedRun } from './with-egress.ts'
 
 export interface LocalEgressOptions {
-  readonly store: Pick<Store, 'readRun'>
+  readonly store: Pick<Store, 'readRun' | 'listPushed'>
   readonly restrictions: Pick<Restrictions, 'of' | 'onChange'>
   readonly rules: NetworkRules
   /** The authority that sandboxes trust, and what else they trust. */
@@ -280,16 +282,20 @@ export class LocalEgress implements SandboxEgress {
 
   /** What a sandbox may reach. Undefined without network access. */
   async #read(sandbox: EgressSandbox): Promise<Opened | undefined> {
-    const { runId, generation, kind, socketPath, brokerPath, signal } = sandbox
+    const { runId, generation, socketPath, brokerPath, signal } = sandbox
     const { store, rules, credentials, clock } = this.#options
     const log = this.#options.log.child({ runId })
     let changes: number
     let run: RunRow | undefined
+    let pushed: readonly PushedBranch[] = []
     do {
       changes = this.#changes
       run = await patiently(() => store.readRun(runId), { signal, log })
+      const of = run?.push?.runId ?? runId
+      pushed = await patiently(() => store.listPushed(of), { signal, log })
     } while (changes !== this.#changes)
     if (!run) return undefined
+    const kind = classOf(run, sandbox.kind)
     const route = this.#routeOf(run, sandbox)
     const listed = sandbox.isIsolated ? rules.destinationsOf(run, kind) : undefined
     if (!listed && !route) return undefined
@@ -300,6 +306,7 @@ export class LocalEgress implements SandboxEgress {
     const opened: EgressGeneration = {
       ...{ runId, generation, phase, socketPath, destinations, withheld },
       ...(isBrokered && { placeholders, brokerPath }),
+      ...pushOf(run, pushed, isBrokered),
       ...(route && { modelRoute: route, pod: podOf(sandbox.podUid) }),
     }
     return { owner: run.owner, sandbox, generation: opened, ...(placeholders.length > 0 && { environment }) }
@@ -383,17 +390,14 @@ export class LocalEgress implements SandboxEgress {
 
 const podOf = (uid: string): EgressPod => ({ uid, addresses: [LOOPBACK] })
 
-const frozenRoute = (
-  { modelRoute }: EgressGeneration,
-  isFrozen: boolean,
-): Pick<EgressGeneration, 'modelRoute'> =>
+type Routed = Pick<EgressGeneration, 'modelRoute'>
+
+const frozenRoute = ({ modelRoute }: Routed, isFrozen: boolean): Routed =>
   modelRoute && isFrozen ? { modelRoute: { ...modelRoute, isFrozen } } : {}
 
-const noProxy = (cause: unknown) =>
-  new SandboxError(
-    'unavailable',
-    `The agent would call its model through the egress proxy of this machine, which does not run: ${messageOf(cause)}`,
-    { cause },
-  )
+function noProxy(cause: unknown): SandboxError {
+  const message = `The agent would call its model through the egress proxy of this machine, which does not run: ${messageOf(cause)}`
+  return new SandboxError('unavailable', message, { cause })
+}
 
 const keyOf = (runId: string, generation: number) => `${runId} ${generation}`

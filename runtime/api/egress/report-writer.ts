@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto'
-import type { EgressRunReport } from '../../../contracts/egress.ts'
+import type { EgressPushed, EgressRunReport } from '../../../contracts/egress.ts'
 import type { EgressReportBatch } from '../../../contracts/egress-control.ts'
 import type { RunEvent } from '../../../contracts/events.ts'
 import type { AuditDraft } from '../../audit/chain.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
+import { present } from '../../kit/present.ts'
 import type { RunEnding } from '../../store/columns.ts'
 import type { RunRow, Store, Transaction } from '../../store/store.ts'
 import { fingerprintIn } from '../credentials/user-credentials.ts'
@@ -20,6 +21,7 @@ export type ReportOfRun =
   | Omit<Extract<EgressRunReport, { type: 'denied' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'model-use' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'shares-settled' }>, 'runId'>
+  | Omit<Extract<EgressRunReport, { type: 'pushed' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'summary' }>, 'runId'>
 
 /** Reports that become events. */
@@ -88,6 +90,7 @@ export class ReportWriter {
   async #append(tx: Transaction, runId: string, report: ReportOfRun): Promise<RunEnding | undefined> {
     const run = await tx.readRun(runId)
     if (!run) return undefined
+    if (report.type === 'pushed') await this.#notePush(tx, run, report.data)
     if (report.type === 'model-use') return this.#options.budgets.settle(tx, run, report.data)
     if (report.type === 'shares-settled') await this.#options.shares?.settle(tx, runId, report.data)
     else if (run.endedAt === undefined) await this.#show(tx, run, report)
@@ -113,6 +116,13 @@ export class ReportWriter {
     }
   }
 
+  /** Kept also for a run that has ended: its result may be pushed to the same branch. */
+  async #notePush(tx: Transaction, { id, push }: RunRow, pushed: EgressPushed): Promise<void> {
+    const of = push?.runId ?? id
+    if (!pushed.ref.startsWith(`refs/heads/agentweaver/${of}/`)) return
+    await tx.recordPushed(of, { ...pushed, at: this.#options.clock().toISOString() })
+  }
+
   async #noteUse(tx: Transaction, { owner }: RunRow, id: string): Promise<void> {
     const fingerprint = fingerprintIn(id)
     if (fingerprint === undefined) return
@@ -123,10 +133,13 @@ export class ReportWriter {
     const { redact } = this.#options
     if (type === 'credential-used')
       return { type: 'egress.credential_used', data: { ...data, host: redact(data.host) } }
-    if (type === 'budget') {
-      const host = data.host === undefined ? {} : { host: redact(data.host) }
-      return { type: 'egress.budget', data: { ...data, ...host } }
-    }
+    if (type === 'budget')
+      return {
+        type: 'egress.budget',
+        data: { ...data, ...present({ host: data.host && redact(data.host) }) },
+      }
+    if (type === 'pushed')
+      return { type: 'egress.pushed', data: { ...data, repository: redact(data.repository) } }
     if (type === 'anomaly') return { type: 'egress.anomaly', data: { ...data, host: redact(data.host) } }
     if (type === 'denied') {
       const words = { host: redact(data.host), reason: redact(data.reason), remedy: redact(data.remedy) }

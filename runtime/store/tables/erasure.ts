@@ -12,6 +12,7 @@ const TABLES_OF_RUNS = [
   'blobs',
   'egress_networks',
   'model_reservations',
+  'pushed_branches',
   'queue',
   'claims',
   'calls',
