@@ -295,6 +295,17 @@ export const EgressAnomaly = z.strictObject({
 })
 export type EgressAnomaly = z.infer<typeof EgressAnomaly>
 
+/** A limit of the egress proxy is used by 50, 80 or 100 percent. */
+export const EgressBudget = z.strictObject({
+  /** `bytes`: sent and received by the run. `requests`: sent by a sandbox to one host. */
+  kind: z.enum(['bytes', 'requests']),
+  /** Only for `requests`. */
+  host: z.string().max(300).optional(),
+  used: Count,
+  limit: z.int().positive(),
+})
+export type EgressBudget = z.infer<typeof EgressBudget>
+
 const Of = { runId: z.string(), generation: z.int().nonnegative() }
 
 /** Reports that the event stream of a run gets. */
@@ -303,6 +314,7 @@ export const EgressRunReport = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('summary'), ...Of, data: EgressSummary }),
   z.strictObject({ type: z.literal('credential-used'), ...Of, data: CredentialUsed }),
   z.strictObject({ type: z.literal('anomaly'), ...Of, data: EgressAnomaly }),
+  z.strictObject({ type: z.literal('budget'), ...Of, data: EgressBudget }),
   z.strictObject({ type: z.literal('model-use'), ...Of, data: ModelUse }),
   z.strictObject({ type: z.literal('shares-settled'), ...Of, data: SettledShares }),
   z.strictObject({ type: z.literal('pushed'), ...Of, data: EgressPushed }),

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { BackendName } from './backends.ts'
 import { BudgetKind } from './budgets.ts'
-import { CredentialUsed, EgressAnomaly, EgressDenied, EgressPushed, EgressSummary } from './egress.ts'
+import { EGRESS_EVENTS } from './egress-events.ts'
 import { ErrorCode } from './errors.ts'
 import { CommandShell, ExecResult, OutputStream } from './exec.ts'
 import { ClonedRepository } from './git-source.ts'
@@ -334,20 +334,7 @@ const API_EVENTS = [
     type: z.literal('agent.question_answered'),
     data: z.strictObject({ requestId: Id, callId: Id, by: z.string() }),
   }),
-  /** The egress proxy refused a connection of a command. */
-  z.strictObject({ type: z.literal('egress.denied'), data: EgressDenied }),
-  /** A person allowed a host that the settings of the run leave out. */
-  z.strictObject({
-    type: z.literal('egress.allowed'),
-    data: z.strictObject({ host: z.string().max(255), by: z.string(), reason: z.string() }),
-  }),
-  /** The egress proxy inserted a credential into a request of a command. */
-  z.strictObject({ type: z.literal('egress.credential_used'), data: CredentialUsed }),
-  z.strictObject({ type: z.literal('egress.pushed'), data: EgressPushed }),
-  /** The egress proxy noticed something unusual in the connections of commands, and refused nothing. */
-  z.strictObject({ type: z.literal('egress.anomaly'), data: EgressAnomaly }),
-  /** The traffic of a sandbox, when it ends. */
-  z.strictObject({ type: z.literal('egress.summary'), data: EgressSummary }),
+  ...EGRESS_EVENTS,
   z.strictObject({
     type: z.literal('subtask.pending_capacity'),
     data: z.strictObject({

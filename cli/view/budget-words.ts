@@ -1,4 +1,5 @@
 import { BUDGET_KINDS, type BudgetKind, type BudgetUses } from '../../contracts/budgets.ts'
+import type { EgressBudget } from '../../contracts/egress.ts'
 
 type Use = { readonly used: number; readonly limit?: number | undefined }
 
@@ -20,6 +21,10 @@ export function budgetWords(kind: BudgetKind, { used, limit }: Use): string {
   if (limit === undefined) return `${count(used)} ${nameOf(kind, used)}`
   return `${count(used)} of ${count(limit)} ${nameOf(kind, limit)} (${Math.floor((used / limit) * 100)} %)`
 }
+
+/** For example: `50,000 of 100,000 requests to registry.npmjs.org (50 %)`. */
+export const egressBudgetWords = ({ kind, host, used, limit }: EgressBudget): string =>
+  `${count(used)} of ${count(limit)} ${kind}${host === undefined ? '' : ` to ${host}`} (${Math.floor((used / limit) * 100)} %)`
 
 /** The used budgets of a run, as one text. A kind without a limit is left out until the run has used it. */
 export const budgetUsesWords = (budgets: BudgetUses | undefined): string | undefined =>

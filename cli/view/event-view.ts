@@ -1,7 +1,7 @@
 import type { RunEnvelope, RunEvent, RunEventType } from '../../contracts/events.ts'
 import { duration } from '../terminal/duration.ts'
 import { harmlessLine, readable, visible } from '../terminal/visible.ts'
-import { budgetWords } from './budget-words.ts'
+import { budgetWords, egressBudgetWords } from './budget-words.ts'
 import { capacityWords } from './capacity-words.ts'
 import { changeLines } from './change-lines.ts'
 import { type CommandView, createCommandView, type ViewOptions } from './command-view.ts'
@@ -70,6 +70,7 @@ function runRenderers(look: Look): Renderers {
       ),
     'egress.anomaly': ({ host, port, reason }) =>
       row(look, ['network', 'yellow'], visible(`${port === 0 ? host : `${host}:${port}`}: ${reason}`)),
+    'egress.budget': (data) => row(look, ['network', 'yellow'], visible(egressBudgetWords(data))),
     'egress.allowed': ({ host, by, reason }) =>
       row(look, 'network', `${visible(`${by} allowed ${host}`)}  ${paint.dim(visible(reason))}`),
     'egress.credential_used': ({ credentialId, host }) =>

@@ -50,6 +50,8 @@ export async function admit(options: AdmitOptions, asked: Asked): Promise<Admiss
   if (refused) return deny(options, asked, refused)
   const decision = connections.decide(question)
   if (!decision.ok) return deny(options, asked, decision.refusal)
+  const overuse = connections.overuse(question)
+  if (overuse) return deny(options, asked, overuse)
   const connection = connections.begin(question, asked.client)
   const admission = await connect(options, asked, { connection, destination: decision.destination })
   if (!admission.ok) connections.end(connection)

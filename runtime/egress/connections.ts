@@ -8,6 +8,7 @@ import { decide, type Question, refusalSentence, shownPath } from './decide.ts'
 import { Ledger, type LedgerOptions, type Refused } from './ledger.ts'
 import type { EgressLimits } from './limits.ts'
 import type { Refusal } from './refusals.ts'
+import { RequestCounts } from './request-counts.ts'
 
 /** An open connection of a sandbox: the client's socket and, once dialled, the destination's. */
 export interface OpenConnection {
@@ -36,6 +37,7 @@ export class Connections {
   readonly #anomalies: AnomalyDetector
   readonly #open = new Set<OpenConnection>()
   readonly #allowance: ByteAllowance
+  readonly #requests: RequestCounts
   #reportedBytes = 0
   #generation: EgressGeneration | undefined
   #phase: RunPhase
@@ -51,6 +53,9 @@ export class Connections {
       report: (data) => options.report({ type: 'anomaly', ...of, data }),
     })
     this.#ledger = new Ledger({ ...options, ...of })
+    this.#requests = new RequestCounts(options.limits.requestsPerHost, (data) =>
+      options.report({ type: 'budget', ...of, data }),
+    )
     const { limits, takeShare } = options
     const left = Math.min(generation.bytesLeft ?? Number.POSITIVE_INFINITY, limits.bytesPerRun)
     const shares = takeShare && {
@@ -73,11 +78,17 @@ export class Connections {
     return decide(this.#generation, question)
   }
 
+  /** Why a host that may be reached gets no more requests. */
+  overuse(question: Question): Refusal | undefined {
+    return this.#requests.refusalOf(question)
+  }
+
   /** Opens a connection. `end` must be called when it has ended. */
   begin(question: Question, client: Socket, isPassedOn = false): OpenConnection {
     const connection: OpenConnection = { question, client, isPassedOn, phase: this.#phase }
     this.#open.add(connection)
     this.#allowance.refill(this.#bytes)
+    this.#requests.add(question)
     // The process that inserts credentials sees the requests of a connection that is passed on to it.
     if (!isPassedOn) this.#notice(question)
     return connection

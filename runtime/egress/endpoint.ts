@@ -119,7 +119,8 @@ export class Endpoint {
     }
     client.setTimeout(limits.idleMs, () => client.destroy())
     const question: Question = { ...parsed.target, caller, protocol: 'connect' }
-    const refusal = this.#overload() ?? this.#refusalOf(question)
+    const { connections } = this.#options
+    const refusal = this.#overload() ?? this.#refusalOf(question) ?? connections.overuse(question)
     if (refusal) this.#refuse(client, question, refusal)
     else await this.#serve(question, client, head)
   }

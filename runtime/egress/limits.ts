@@ -26,6 +26,8 @@ export const EGRESS_LIMITS = {
   halfClosedMs: 60_000,
   /** Sent and received by one sandbox. */
   bytesPerRun: 64 * 1024 ** 3,
+  /** Of one sandbox to one host. `npm ci` of a large project sends some thousands. */
+  requestsPerHost: 100_000,
   /** More bytes that a replica may let pass while it waits for a share. */
   bytesBeyondShare: 256 * 1024 ** 2,
   /** Of each direction of a connection, while the reader is slow. */

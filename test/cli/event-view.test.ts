@@ -43,6 +43,15 @@ describe('the event view shows', () => {
     expect(shown([event])).toBe('   budget  160,113 of 200,000 tokens (80 %)')
   })
 
+  test('how much of a limit of the network is used', () => {
+    const event: RunEvent = {
+      type: 'egress.budget',
+      data: { kind: 'requests', host: 'registry.npmjs.org', used: 50_000, limit: 100_000 },
+    }
+
+    expect(shown([event])).toBe('  network  50,000 of 100,000 requests to registry.npmjs.org (50 %)')
+  })
+
   test('why a turn failed, and the same reason only once if the run fails with it', () => {
     const reason = { code: 'agent_failed', message: 'The server at http://m has no model "x"' } as const
     const aFailedTurn: RunEvent = { type: 'turn.ended', data: { turnId: 't', state: 'failed', ...reason } }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { ByteBudgets } from '../../runtime/api/egress/byte-budgets.ts'
+import { BYTES_PER_RUN, ByteBudgets } from '../../runtime/api/egress/byte-budgets.ts'
 
 it('gives each state the remaining bytes of its runs, over all sandboxes and restarts of the proxy', () => {
   const budgets = new ByteBudgets()
@@ -22,4 +22,16 @@ it('gives each state the remaining bytes of its runs, over all sandboxes and res
   budgets.add('b', all + 1)
 
   expect(left()).toEqual([all - 30, all - 30, 0])
+})
+
+it('reports when 50, 80 and 100 percent of the bytes of a run are used, and each once', () => {
+  const budgets = new ByteBudgets()
+  const tenth = Math.ceil(BYTES_PER_RUN / 10)
+
+  const reported = Array.from({ length: 12 }, () => budgets.add('a', tenth)?.used)
+
+  expect(reported.map((used) => used && used / tenth)).toEqual(
+    [...Array(4), 5, ...Array(2), 8, undefined, 10, ...Array(2)].map((tenths) => tenths),
+  )
+  expect(budgets.add('b', 10 * tenth)).toMatchObject({ kind: 'bytes', limit: BYTES_PER_RUN })
 })

@@ -69,6 +69,10 @@ it('lets two replicas together pass the bytes of a run, and not twice', async ()
   expect(total).toBeGreaterThan(LIMIT / 2)
   expect(total).toBeLessThan(LIMIT + SLACK)
   expect(await rig.taken()).toBeLessThanOrEqual(LIMIT)
+  const events = (await rig.store.readEvents(rig.runId, 0, 100)).map(({ event }) => event)
+  const reported = events.flatMap((event) => (event.type === 'egress.budget' ? [event.data] : []))
+  expect(reported.length).toBeGreaterThan(1)
+  expect(reported.at(-1)).toEqual({ kind: 'bytes', used: LIMIT, limit: LIMIT })
   for (const proxy of [0, 1])
     await until('no connection is opened any more', async () =>
       (await rig.connect(proxy)).head.startsWith('HTTP/1.1 429'),

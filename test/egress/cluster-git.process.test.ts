@@ -53,7 +53,7 @@ describe('git in a pod whose replica of the proxy has ended', () => {
     await all.broker.drain()
 
     const other = await startProxy(all.deployment, all.control.url)
-    const broker = await startBroker(all.deployment, all.control.url, [authority.certificate])
+    const broker = await startBroker(all.deployment, all.control.url, { roots: [authority.certificate] })
     await until('both processes have a lease', () => other.lease.isHeld && broker.lease.isHeld)
     await through(other)
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { ReservationDecision } from '../../contracts/egress-budgets.ts'
 import { until } from '../helpers/until.ts'
 import { budgetRig, CHAT, delta, event, json, stream, usage } from './model-budget-rig.ts'
 import { modelRig } from './model-rig.ts'
@@ -171,6 +172,19 @@ describe('a request of a run with a budget', () => {
     expect((await ask({ ...CHAT, max_tokens: 10 })).status).toBe(200)
 
     expect(await used(1)).toEqual({ tokens: 305, model_requests: 2 })
+  })
+
+  it('waits a moment for the use of the request before it', async () => {
+    const refusal = { kind: 'tokens', limit: 9, used: 0, reserved: 9, wanted: 9, isFinal: false } as const
+    const decisions: ReservationDecision[] = [{ ok: false, refusal }, { ok: true }]
+    const { ask, requests } = await modelRig({
+      hasKey: false,
+      route: { isMetered: true },
+      reserve: async () => decisions.shift() ?? { ok: false },
+    })
+    expect((await ask(CHAT)).status).toBe(200)
+    expect(requests).toHaveLength(1)
+    expect(decisions).toEqual([])
   })
 
   it('is not sent if the budget cannot be read', async () => {

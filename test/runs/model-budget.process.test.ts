@@ -9,9 +9,9 @@ import { alice, aRun, dataOf, follow, startService } from './service-rig.ts'
 /** Of each answer of the model server. */
 const TOKENS = 18
 
-async function aPlace(respond: (index: number) => ModelReply) {
+async function aPlace(respond: (index: number) => ModelReply, env: Record<string, string> = {}) {
   const model = await startModelServer({ respond: (_request, index) => respond(index) })
-  const started = await startService({ OPENAI_BASE_URL: model.url })
+  const started = await startService({ OPENAI_BASE_URL: model.url, ...env })
   onTestFinished(async () => {
     await started.close()
     await model.close()
@@ -30,8 +30,15 @@ const report: ModelReply = {
   toolCalls: [{ name: 'report_outcome', arguments: { outcome: 'succeeded' } }],
 }
 
-it('lets a run work within its budget of tokens, and counts what the server says', async () => {
-  const { service, start, used, model } = await aPlace((index) => (index === 0 ? report : { text: 'Done.' }))
+it.each([
+  ['without a key', {}],
+  [
+    'with a key, in the process that inserts it',
+    { OPENAI_API_KEY: 'sk-keyOfTheModelServer0000000000000001' },
+  ],
+])('lets a run work within its budget of tokens, and counts the usage %s', async (_name, env) => {
+  const answers = (index: number) => (index === 0 ? report : { text: 'Done.' })
+  const { service, start, used, model } = await aPlace(answers, env)
 
   const { id } = await start({ tokens: 1_000_000 })
   const events = await follow(service, id)

@@ -1,7 +1,16 @@
-import type { EgressState } from '../../../contracts/egress.ts'
+import type { EgressBudget, EgressState } from '../../../contracts/egress.ts'
+import { passesThreshold } from '../../kit/thresholds.ts'
 
 /** Sent and received by all sandboxes of a run. */
 export const BYTES_PER_RUN = 64 * 1024 ** 3
+/** The event about the bytes of a run, if this use is reported. */
+export const bytesBudget = (
+  before: number,
+  used: number,
+  limit: number = BYTES_PER_RUN,
+): EgressBudget | undefined =>
+  passesThreshold(before, used, limit) ? { kind: 'bytes', used, limit } : undefined
+
 const MAX_RUNS = 10_000
 
 /**
@@ -11,12 +20,15 @@ const MAX_RUNS = 10_000
 export class ByteBudgets {
   readonly #used = new Map<string, number>()
 
-  add(runId: string, bytes: number): void {
-    const used = (this.#used.get(runId) ?? 0) + bytes
+  /** Returns the report for the run, if there is one. */
+  add(runId: string, bytes: number): EgressBudget | undefined {
+    const before = this.#used.get(runId) ?? 0
+    const used = before + bytes
     // The first run is the one that was used least recently.
     this.#used.delete(runId)
     this.#used.set(runId, used)
     if (this.#used.size > MAX_RUNS) this.#used.delete(this.#used.keys().next().value as string)
+    return bytesBudget(before, used)
   }
 
   /** The state, with the bytes that each run may still send and receive. */

@@ -1,6 +1,6 @@
 import type { SettledShares, ShareDecision, ShareRequest } from '../../../contracts/egress-budgets.ts'
 import type { Store, Transaction } from '../../store/store.ts'
-import { BYTES_PER_RUN } from './byte-budgets.ts'
+import { BYTES_PER_RUN, bytesBudget } from './byte-budgets.ts'
 
 export interface ByteSharesOptions {
   readonly store: Pick<Store, 'transaction'>
@@ -39,6 +39,8 @@ export class ByteShares {
       const wanted = missing + Math.max(this.#leastShare, Math.floor(rest / PARTS))
       const granted = Math.min(rest, wanted)
       if (granted > 0) await tx.writeTakenBytes(runId, taken + granted)
+      const budget = bytesBudget(taken, taken + granted, this.#limit)
+      if (budget) await tx.appendEvents(runId, [{ event: { type: 'egress.budget', data: budget } }])
       return { granted, isLast: rest <= wanted }
     })
   }

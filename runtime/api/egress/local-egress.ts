@@ -134,8 +134,9 @@ export class LocalEgress implements SandboxEgress {
       readCredential: (wanted) => this.#readCredential(wanted),
       readKeys: () => readEgressKeys(options.keys.jwksFile),
       onReport: ({ runId, ...report }) => {
-        if (report.type === 'usage') this.#bytes.add(runId, report.bytes)
-        else writer.write(runId, report)
+        if (report.type !== 'usage') return writer.write(runId, report)
+        const data = this.#bytes.add(runId, report.bytes)
+        if (data) writer.write(runId, { type: 'budget', generation: report.generation, data })
       },
       complete: (state) => this.#bytes.applyTo(state),
       reserve: (request) => options.budgets.reserve(request),

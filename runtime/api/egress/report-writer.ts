@@ -6,6 +6,7 @@ import type { AuditDraft } from '../../audit/chain.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
+import { present } from '../../kit/present.ts'
 import type { RunEnding } from '../../store/columns.ts'
 import type { RunRow, Store, Transaction } from '../../store/store.ts'
 import { fingerprintIn } from '../credentials/user-credentials.ts'
@@ -15,6 +16,7 @@ import type { ModelBudgets } from './model-budgets.ts'
 
 export type ReportOfRun =
   | Omit<Extract<EgressRunReport, { type: 'anomaly' }>, 'runId'>
+  | Omit<Extract<EgressRunReport, { type: 'budget' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'credential-used' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'denied' }>, 'runId'>
   | Omit<Extract<EgressRunReport, { type: 'model-use' }>, 'runId'>
@@ -131,6 +133,11 @@ export class ReportWriter {
     const { redact } = this.#options
     if (type === 'credential-used')
       return { type: 'egress.credential_used', data: { ...data, host: redact(data.host) } }
+    if (type === 'budget')
+      return {
+        type: 'egress.budget',
+        data: { ...data, ...present({ host: data.host && redact(data.host) }) },
+      }
     if (type === 'pushed')
       return { type: 'egress.pushed', data: { ...data, repository: redact(data.repository) } }
     if (type === 'anomaly') return { type: 'egress.anomaly', data: { ...data, host: redact(data.host) } }

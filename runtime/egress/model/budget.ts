@@ -6,6 +6,7 @@ import type {
   ModelUse,
   ReservationDecision,
 } from '../../../contracts/egress-budgets.ts'
+import { delay } from '../../kit/deadline.ts'
 import { RequestRefused } from './answers.ts'
 import { type MostTokens, mostTokens } from './most-tokens.ts'
 import type { ModelEndpoint } from './route.ts'
@@ -20,6 +21,9 @@ export interface BudgetOptions {
   readonly reserve: ((reservation: ModelReservation) => Promise<ReservationDecision>) | undefined
   readonly report: (use: ModelUse) => void
 }
+
+/** Longer than reports wait for each other, and shorter than an SDK waits before it repeats a request. */
+const SETTLED_MS = 400
 
 const NO_SERVICE = {
   rule: 'proxy-unavailable',
@@ -49,10 +53,17 @@ export async function openAccount(
     throw new RequestRefused({ rule: 'model', reason: most.reason, remedy })
   }
   const reservation = { id: randomUUID(), tokens: most.total }
-  const decision = await reserve?.(reservation).catch(() => {
-    // The API may have reserved it.
-    report({ reservation: reservation.id, requests: 0, tokens: 0 })
-  })
+  const ask = () =>
+    reserve?.(reservation).catch(() => {
+      // The API may have reserved it.
+      report({ reservation: reservation.id, requests: 0, tokens: 0 })
+    })
+  let decision = await ask()
+  if (decision?.ok === false && decision.refusal?.isFinal === false) {
+    // In a cluster, the use of the last request takes some time to reach the API.
+    await delay(SETTLED_MS)
+    decision = await ask()
+  }
   if (!decision) throw new RequestRefused(NO_SERVICE)
   if (decision.ok) return new RequestAccount(report, { most, reservation: reservation.id })
   if (!decision.refusal) throw new RequestRefused(ENDED)

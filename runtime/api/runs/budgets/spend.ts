@@ -1,6 +1,7 @@
 import { BUDGET_KINDS, type BudgetKind } from '../../../../contracts/budgets.ts'
 import type { RunEvent } from '../../../../contracts/events.ts'
 import { present } from '../../../kit/present.ts'
+import { nextThreshold as nextAmount, passesThreshold } from '../../../kit/thresholds.ts'
 import type { RunRow, RunUsage } from '../../../store/store.ts'
 
 /** A budget that is used up. */
@@ -21,9 +22,6 @@ export type Spending = {
 
 type Spender = Pick<RunRow, 'usage' | 'settings'>
 
-/** Parts of a budget at which an event reports it. */
-const THRESHOLDS = [0.5, 0.8, 1] as const
-
 /** What the events of a sandbox use. `isRouted`: the egress proxy counts the requests to the model, so the events do not. */
 export function usesOf(events: readonly RunEvent[], isRouted = false): Partial<RunUsage> {
   const uses = { steps: 0, model_requests: 0, tokens: 0, event_bytes: 0 }
@@ -43,8 +41,7 @@ export function spend(run: Spender, added: Partial<RunUsage>): Spending {
   for (const kind of BUDGET_KINDS) usage[kind] += added[kind] ?? 0
   const notices = BUDGET_KINDS.flatMap((kind): RunEvent[] => {
     const limit = run.settings.budgets?.[kind]
-    const next = nextThreshold(run, kind)
-    if (limit === undefined || next === undefined || usage[kind] < next) return []
+    if (limit === undefined || !passesThreshold(run.usage[kind], usage[kind], limit)) return []
     return [{ type: 'run.budget', data: { kind, used: usage[kind], limit } }]
   })
   return { usage, notices, ...present({ spent: spentBudget({ ...run, usage }) }) }
@@ -54,7 +51,7 @@ export function spend(run: Spender, added: Partial<RunUsage>): Spending {
 export function nextThreshold({ usage, settings }: Spender, kind: BudgetKind): number | undefined {
   const limit = settings.budgets?.[kind]
   if (limit === undefined) return undefined
-  return THRESHOLDS.map((part) => part * limit).find((amount) => usage[kind] < amount)
+  return nextAmount(usage[kind], limit)
 }
 
 /** The first budget that is used up. */
