@@ -27,6 +27,7 @@ import { modelsCommand } from './commands/models.ts'
 import { moveStateCommand } from './commands/move-state.ts'
 import { previewStackCommand } from './commands/preview-stack.ts'
 import { pullCommand } from './commands/pull.ts'
+import { pushCommand } from './commands/push.ts'
 import { restrictCommand } from './commands/restrict.ts'
 import { runCommand } from './commands/run.ts'
 import { runsCommand } from './commands/runs.ts'
@@ -57,6 +58,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     fetchCommand,
     applyCommand,
     pullCommand,
+    pushCommand,
     turnCommand,
     forkCommand,
     cancelCommand,

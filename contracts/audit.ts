@@ -10,7 +10,8 @@ export const AUDIT_LIMITS = { maxPage: 1000, defaultPage: 100, maxProblems: 100 
  * `intent`: an action was decided, before it starts. `outcome`: how it ended. `file.written`: how a write through the
  * file API ended. `decision`: who decided a request for approval. `egress.allowed`: who allowed a run one more host, and why.
  * `egress.anomaly`: what the egress proxy noticed. `egress.denied`: a connection that was refused. `restriction.changed`: who
- * restricted runs, how far, and why. `workspace.cloned`: the repository and the commit that a run began with. `key.created`,
+ * restricted runs, how far, and why. `results.pushed`: who pushed the result of a run, to which branch, and its commits before
+ * and after. `workspace.cloned`: the repository and the commit that a run began with. `key.created`,
  * `key.revoked`: who created or revoked which API key. `credential.set`, `credential.removed`: who set or removed which own
  * credential, never its value. `seal`: the final head of a run's chain. `run.erased`: who erased a run with its records, and
  * their final head. `data.exported`: who exported the data of an owner.
@@ -26,6 +27,7 @@ export const AuditKind = z.enum([
   'egress.denied',
   'restriction.changed',
   'workspace.cloned',
+  'results.pushed',
   'key.created',
   'key.revoked',
   'credential.set',

@@ -1,5 +1,7 @@
 import * as z from 'zod'
-import { RunPhase } from './policy.ts'
+import { ModelUse, ReservationDecision, ReservationRequest, SettledShares } from './egress-budgets.ts'
+import { CommitId } from './git-source.ts'
+import { PushRule, RunPhase } from './policy.ts'
 
 /** Port of the relay in a sandbox, on its loopback interface. */
 export const EGRESS_RELAY_PORT = 3128
@@ -106,6 +108,8 @@ export const ModelRoute = z.strictObject({
   addresses: z.array(z.string()).min(1).max(16).optional(),
   /** Private addresses, and those of this machine, are allowed too. Only on a laptop. */
   isPrivateAllowed: z.literal(true).optional(),
+  /** The run has a budget of tokens or of requests, so the proxy reserves what each request may use. */
+  isMetered: z.literal(true).optional(),
   /** The run is frozen, so it sends no request. */
   isFrozen: z.literal(true).optional(),
   /** On a laptop: where the process that inserts credentials serves requests of this agent. */
@@ -119,6 +123,25 @@ export const EgressPod = z.strictObject({
   addresses: z.array(z.string().max(45)).min(1).max(2),
 })
 export type EgressPod = z.infer<typeof EgressPod>
+
+/** `HOST:PORT/PATH` without `.git`. */
+const GitRepository = z.string().max(600)
+/** As git and the list of a push spell it. */
+const BranchRef = z.string().startsWith('refs/heads/agentweaver/').max(255)
+
+/** A branch was created or updated with a credential of the run. */
+export const EgressPushed = z.strictObject({ repository: GitRepository, ref: BranchRef, commit: CommitId })
+export type EgressPushed = z.infer<typeof EgressPushed>
+
+/** Which refs the commands of a sandbox may update. */
+export const EgressPush = z.strictObject({
+  rule: PushRule,
+  /** A person pushes one commit to one branch. Then the sandbox may push nothing else, also with another rule. */
+  grant: z.strictObject({ ref: BranchRef, commit: CommitId }).optional(),
+  /** The last commits that the run has pushed. It continues only these branches. */
+  pushed: z.array(EgressPushed).max(100),
+})
+export type EgressPush = z.infer<typeof EgressPush>
 
 /** What one sandbox of a run may reach. */
 export const EgressGeneration = z.strictObject({
@@ -139,6 +162,8 @@ export const EgressGeneration = z.strictObject({
   /** Socket of the process that inserts credentials. Connections for destinations with a credential are passed to it. */
   brokerPath: z.string().startsWith('/').max(107).optional(),
   placeholders: z.array(EgressPlaceholder).max(64).optional(),
+  /** @default a person pushes, and no branch is continued */
+  push: EgressPush.optional(),
   /** Absent if the agent does not reach its model through the proxy. */
   modelRoute: ModelRoute.optional(),
   /** On a laptop, for the process that inserts credentials: its socket for AgentHost. */
@@ -278,6 +303,9 @@ export const EgressRunReport = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('summary'), ...Of, data: EgressSummary }),
   z.strictObject({ type: z.literal('credential-used'), ...Of, data: CredentialUsed }),
   z.strictObject({ type: z.literal('anomaly'), ...Of, data: EgressAnomaly }),
+  z.strictObject({ type: z.literal('model-use'), ...Of, data: ModelUse }),
+  z.strictObject({ type: z.literal('shares-settled'), ...Of, data: SettledShares }),
+  z.strictObject({ type: z.literal('pushed'), ...Of, data: EgressPushed }),
 ])
 export type EgressRunReport = z.infer<typeof EgressRunReport>
 
@@ -299,6 +327,12 @@ export const EgressReport = z.discriminatedUnion('type', [
     id: z.int().nonnegative(),
     credential: CredentialId,
   }),
+  /** On a laptop: a request for a part of the run's budgets. */
+  z.strictObject({
+    type: z.literal('reservation-wanted'),
+    id: z.int().nonnegative(),
+    request: ReservationRequest,
+  }),
 ])
 export type EgressReport = z.infer<typeof EgressReport>
 
@@ -309,3 +343,11 @@ export const CredentialAnswer = z.strictObject({
   answer: z.union([z.strictObject({ value: CredentialValue }), z.strictObject({ fault: z.string() })]),
 })
 export type CredentialAnswer = z.infer<typeof CredentialAnswer>
+
+/** The answer to `reservation-wanted`. Without a decision, the service could not decide. */
+export const ReservationAnswer = z.strictObject({
+  type: z.literal('reservation'),
+  id: z.int().nonnegative(),
+  decision: ReservationDecision.optional(),
+})
+export type ReservationAnswer = z.infer<typeof ReservationAnswer>

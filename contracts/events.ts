@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { BackendName } from './backends.ts'
 import { BudgetKind } from './budgets.ts'
-import { CredentialUsed, EgressAnomaly, EgressDenied, EgressSummary } from './egress.ts'
+import { CredentialUsed, EgressAnomaly, EgressDenied, EgressPushed, EgressSummary } from './egress.ts'
 import { ErrorCode } from './errors.ts'
 import { CommandShell, ExecResult, OutputStream } from './exec.ts'
 import { ClonedRepository } from './git-source.ts'
@@ -343,6 +343,7 @@ const API_EVENTS = [
   }),
   /** The egress proxy inserted a credential into a request of a command. */
   z.strictObject({ type: z.literal('egress.credential_used'), data: CredentialUsed }),
+  z.strictObject({ type: z.literal('egress.pushed'), data: EgressPushed }),
   /** The egress proxy noticed something unusual in the connections of commands, and refused nothing. */
   z.strictObject({ type: z.literal('egress.anomaly'), data: EgressAnomaly }),
   /** The traffic of a sandbox, when it ends. */

@@ -31,6 +31,13 @@ const ApprovalRules = z.strictObject({
   not_by_owner: z.boolean(),
 })
 
+/** `ask`: a person pushes the results of a run. `allow`: its commands may push too. `deny`: no push at all. */
+export const PushRule = z.enum(['ask', 'allow', 'deny'])
+export type PushRule = z.infer<typeof PushRule>
+
+/** Rules for the results of a run. */
+const ResultRules = z.strictObject({ push: PushRule })
+
 /**
  * Sandbox settings of a run, in the spelling of a repository's `.agentweaver/settings.yml` (snake_case) and of the
  * `/api/sandbox-policy` routes. Only the operator can set `direct`.
@@ -58,6 +65,8 @@ export const SandboxSettings = z.strictObject({
   approvals: ApprovalRules.optional(),
   /** Command lines that the service runs in the sandbox before the first turn, in order. Without a value, none. */
   setup_commands: SetupCommands.optional(),
+  /** Without a value, a person pushes. */
+  results: ResultRules.optional(),
   direct: z.boolean().default(false),
 })
 export type SandboxSettings = z.infer<typeof SandboxSettings>
@@ -76,6 +85,7 @@ export const SandboxSettingsPatch = z.strictObject({
   budgets: SandboxSettings.shape.budgets,
   approvals: SandboxSettings.shape.approvals,
   setup_commands: SandboxSettings.shape.setup_commands,
+  results: SandboxSettings.shape.results,
 })
 export type SandboxSettingsPatch = z.infer<typeof SandboxSettingsPatch>
 
@@ -86,6 +96,7 @@ export const HostSettings = SandboxSettings.omit({
   egress_hosts: true,
   approvals: true,
   setup_commands: true,
+  results: true,
 })
 export type HostSettings = z.infer<typeof HostSettings>
 

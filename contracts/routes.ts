@@ -8,6 +8,8 @@ export const AGENT_HOST_ROUTES = {
   pack: '/workspace/pack',
   clone: '/workspace/clone',
   changes: '/workspace/changes',
+  openPush: '/workspace/push/open',
+  sendPush: '/workspace/push',
   session: '/session',
   files: '/files',
   a2aBase: '/a2a/agent',
@@ -50,6 +52,10 @@ export const EGRESS_CONTROL_ROUTES = {
   events: '/internal/egress/events',
   /** Only for the process that inserts credentials. */
   credentials: '/internal/egress/credentials',
+  /** A part of a run's budgets, for one request to its model. */
+  reservations: '/internal/egress/reservations',
+  /** A share of the bytes that a run may send and receive. */
+  shares: '/internal/egress/shares',
 } as const
 
 /** Routes of the egress proxy on its port for health and metrics. */

@@ -13,15 +13,27 @@ export const count = (number: number, one: string, many = `${one}s`): string =>
 /** Changed files that the user's tools execute or obey. Printed before other results. */
 export function handOffLines({ handOff }: RunDiff, paint: Paint): string[] {
   if (handOff.length === 0) return []
+  return [
+    paint.yellow('The run changed files that tools on your machine execute or obey:'),
+    ...shownFiles(handOff, paint),
+    "Running this folder's tests, builds, hooks or editor tasks on your machine runs the agent's code with your rights.",
+  ]
+}
+
+function shownFiles(handOff: RunDiff['handOff'], paint: Paint): string[] {
   const shown = handOff
     .slice(0, MAX_SHOWN)
     .map(({ path, kind }) => `  ${visible(path)}  ${paint.dim(visible(kind))}`)
   const left = handOff.length - shown.length
+  return [...shown, ...(left > 0 ? [paint.dim(`  … ${left} more`)] : [])]
+}
+
+/** Changed files that CI, builds and tests execute or obey, before a push. */
+export function executedLines({ handOff }: RunDiff, paint: Paint): string[] {
+  if (handOff.length === 0) return []
   return [
-    paint.yellow('The run changed files that tools on your machine execute or obey:'),
-    ...shown,
-    ...(left > 0 ? [paint.dim(`  … ${left} more`)] : []),
-    "Running this folder's tests, builds, hooks or editor tasks on your machine runs the agent's code with your rights.",
+    paint.yellow('The run changed files that CI, builds, tests or tools execute or obey:'),
+    ...shownFiles(handOff, paint),
   ]
 }
 
@@ -104,6 +116,7 @@ function uploadLines({ fileCount, problems }: RunDiff, { run, suffix, folder }: 
 function repositoryLines(diff: RunDiff, { run, suffix }: Pick<ResultsPlace, 'run' | 'suffix'>): string[] {
   if (diff.branch)
     return [
+      `Push the commits to a branch of the run:             agentweaver push ${run.id} --branch NAME${suffix}`,
       `Bring the commits into your clone of the repository: agentweaver fetch ${run.id} --repo DIR${suffix}`,
     ]
   return diff.fileCount === 0 && diff.problems.length === 0 ? ['The run changed nothing.'] : []

@@ -74,6 +74,8 @@ function runRenderers(look: Look): Renderers {
       row(look, 'network', `${visible(`${by} allowed ${host}`)}  ${paint.dim(visible(reason))}`),
     'egress.credential_used': ({ credentialId, host }) =>
       row(look, 'network', `used the credential ${credentialId} for ${visible(host)}`),
+    'egress.pushed': ({ repository, ref, commit }) =>
+      row(look, 'network', `pushed ${commit.slice(0, 12)} to ${visible(`${ref} of ${repository}`)}`),
     'subtask.pending_capacity': (data, at) => row(look, ['waiting', 'yellow'], capacityWords(data, at)),
     'run.suspended': () =>
       row(look, ['suspended', 'yellow'], 'The sandbox is released until the run continues.'),

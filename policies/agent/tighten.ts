@@ -1,5 +1,5 @@
 import { BUDGET_KINDS, type Budgets } from '../../contracts/budgets.ts'
-import type { SandboxSettings, SandboxSettingsPatch } from '../../contracts/policy.ts'
+import type { PushRule, SandboxSettings, SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { hasHost, intersectHosts } from './egress/narrow.ts'
 
 /**
@@ -31,6 +31,7 @@ export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPat
       ...smallerBudgets(settings.budgets, patch.budgets),
       ...approvalRules(settings.approvals, patch.approvals),
       ...setupCommands(settings.setup_commands, patch.setup_commands),
+      ...resultRules(settings.results, patch.results),
       direct: settings.direct,
     }),
     ceiling,
@@ -56,6 +57,24 @@ function setupCommands(
 ): Pick<SandboxSettings, 'setup_commands'> {
   const commands = before?.length === 0 ? before : (wished ?? before)
   return commands ? { setup_commands: [...commands] } : {}
+}
+
+/** From the widest to the strictest. */
+const PUSH_RULES: readonly PushRule[] = ['allow', 'ask', 'deny']
+const strictness = (rule: PushRule): number => PUSH_RULES.indexOf(rule)
+
+/** Who may push the results of a run with these settings. */
+export const pushRuleOf = ({ results }: Pick<SandboxSettings, 'results'>): PushRule => results?.push ?? 'ask'
+
+/** The stricter rule. A patch without a rule leaves the ceiling's one. */
+function resultRules(
+  ceiling: SandboxSettings['results'],
+  patch: SandboxSettings['results'],
+): Pick<SandboxSettings, 'results'> {
+  if (!patch) return ceiling ? { results: ceiling } : {}
+  const rules = [pushRuleOf({ results: ceiling }), patch.push]
+  const push = rules.reduce((one, other) => (strictness(one) > strictness(other) ? one : other))
+  return { results: { push } }
 }
 
 /** The hosts of both lists. Without a list, there is no limit. */
@@ -130,6 +149,12 @@ const CHECKS: readonly Check[] = [
       c.setup_commands?.length === 0 && (p.setup_commands ?? []).length > 0,
       'setup_commands',
       'the settings turn setup commands off (setup_commands: [])',
+    ),
+  (c, p) =>
+    unless(
+      p.results !== undefined && strictness(p.results.push) < strictness(pushRuleOf(c)),
+      'results',
+      `push: the settings have ${pushRuleOf(c)}; allow needs results: {push: allow} in AGENTWEAVER_CEILING_FILE`,
     ),
   (c, p) =>
     BUDGET_KINDS.flatMap((kind) => {

@@ -4,6 +4,7 @@ import {
   CloneLine,
   type CloneRequest,
 } from '../../contracts/git-source.ts'
+import { type OpenPush, type SendPush, SentPush } from '../../contracts/push.ts'
 import { AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { type AgentHostConnection, bodyOf, malformed } from './connection.ts'
@@ -30,6 +31,22 @@ export function createRepositoryClient({ expectOk }: Pick<AgentHostConnection, '
       const { maxBundleBytes, maxPatchBytes } = CHANGES_LIMITS
       const response = await post(AGENT_HOST_ROUTES.changes, body, signal)
       return bodyOf(response, maxBundleBytes + maxPatchBytes + MAX_LIST_BYTES)
+    },
+    /** Prepares a push. Returns what its commits change. */
+    async openPush(body: OpenPush, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+      const response = await post(AGENT_HOST_ROUTES.openPush, body, signal)
+      return bodyOf(response, CHANGES_LIMITS.maxPatchBytes + MAX_LIST_BYTES)
+    },
+    /** Sends the prepared push. What the server refuses is in the answer. */
+    async sendPush(body: SendPush, signal: AbortSignal): Promise<SentPush> {
+      const response = await post(AGENT_HOST_ROUTES.sendPush, body, signal)
+      const pieces: Uint8Array[] = []
+      for await (const piece of bodyOf(response, MAX_LINE_BYTES)) pieces.push(piece)
+      try {
+        return SentPush.parse(JSON.parse(Buffer.concat(pieces).toString('utf8')))
+      } catch (error) {
+        throw malformed('AgentHost sent the result of a push in an unknown format', error)
+      }
     },
   }
 }

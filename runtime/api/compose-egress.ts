@@ -19,11 +19,13 @@ import { withModelKey } from './credentials/model-key.ts'
 import type { UserCredentials } from './credentials/user-credentials.ts'
 import { NO_OWN_CREDENTIALS } from './credentials/user-credentials.ts'
 import { serversOf } from './egress/agent-servers.ts'
+import { ByteShares } from './egress/byte-shares.ts'
 import { ClusterEgress } from './egress/cluster-egress.ts'
 import { ControlHub } from './egress/control-hub.ts'
 import { type ControlListenerOptions, serveEgressControl } from './egress/control-listener.ts'
 import type { RouteOf, ServersOf } from './egress/control-state.ts'
 import { LocalEgress } from './egress/local-egress.ts'
+import { ModelBudgets } from './egress/model-budgets.ts'
 import { createNetworkRules, type NetworkRules } from './egress/network-rules.ts'
 import { ReportWriter } from './egress/report-writer.ts'
 import { createRunCredentials, type RunCredentials } from './egress/run-credentials.ts'
@@ -31,7 +33,7 @@ import { createTrust, type EgressTrust } from './egress/trust.ts'
 import { withEgress } from './egress/with-egress.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { createAuditTrail } from './runs/audit-trail.ts'
-import type { ModelProxy } from './runs/deps.ts'
+import type { ModelProxy, RunDeps } from './runs/deps.ts'
 import type { Restrictions } from './runs/restrictions/restrictions.ts'
 import type { RunNetworks } from './runs/use/run-networks.ts'
 
@@ -51,6 +53,7 @@ export type ComposedEgress = {
   readonly provider: SandboxProvider
   /** How agents reach their models. Absent without a proxy. */
   readonly modelProxy?: ModelProxy
+  readonly onModelBudgetSpent?: RunDeps['onModelBudgetSpent']
   /** Absent without a proxy. */
   readonly networks?: RunNetworks
   /** Hosts of package registries for which owners can set credentials. Absent without a proxy. */
@@ -73,7 +76,10 @@ export async function composeEgress(
   refuseUnknownCredentials(policy, credentials)
   const rules = createNetworkRules(policy)
   const clock = () => new Date()
-  const writer = new ReportWriter({ store, audit: createAuditTrail(keys), redact, clock, log })
+  const budgets = new ModelBudgets(store)
+  const shares = new ByteShares({ store })
+  const audit = createAuditTrail(keys)
+  const writer = new ReportWriter({ store, audit, budgets, shares, redact, clock, log })
   const trust = await createTrust(keys.derive('egress-ca'), config.egressRootsFile)
   const withKey = withModelKey(credentials, config.models)
   const hasBroker = sandboxes.kind === 'local' || config.credentialsFile !== undefined
@@ -81,7 +87,19 @@ export async function composeEgress(
   const ofRuns = createRunCredentials(withKey, own, keys.derive('placeholder'))
   if (sandboxes.kind === 'local' || port === undefined) {
     const egress = new LocalEgress({
-      ...{ store, restrictions, rules, trust, credentials: ofRuns, writer, keys, clock, log, upstreamProxy },
+      ...{
+        store,
+        restrictions,
+        rules,
+        trust,
+        credentials: ofRuns,
+        writer,
+        budgets,
+        keys,
+        clock,
+        log,
+        upstreamProxy,
+      },
       routeOf: routesOf(config, rules, ofRuns),
     })
     const networks = networksOf(rules, ofRuns, (runId) => egress.changed(runId))
@@ -90,13 +108,27 @@ export async function composeEgress(
       networks,
       registries: rules.registries,
       modelProxy: egress,
+      onModelBudgetSpent: (listener) => budgets.onSpent(listener),
       check: createCredentialCheck(egress, { routeTo: checkRoute(rules), hosts }),
     }
   }
   const { namespaces, serviceAccounts } = names(sandboxes.slice)
   const subject = `system:serviceaccount:${namespaces.egress}:${serviceAccounts.egressProxy}`
   return composeCluster(provider, {
-    ...{ store, restrictions, keys, rules, trust, writer, clock, log, subject, credentials: ofRuns },
+    ...{
+      store,
+      restrictions,
+      keys,
+      rules,
+      trust,
+      writer,
+      budgets,
+      shares,
+      clock,
+      log,
+      subject,
+      credentials: ofRuns,
+    },
     upstreamProxy,
     hasBroker,
     ...modelsThrough(config, rules, ofRuns),
@@ -152,6 +184,8 @@ type ClusterParts = Omit<Around, 'redact' | 'credentials' | 'userCredentials' | 
   readonly modelUrl?: string
   readonly trust: EgressTrust
   readonly writer: ReportWriter
+  readonly budgets: ModelBudgets
+  readonly shares: ByteShares
   readonly clock: () => Date
   readonly subject: string
   readonly upstreamProxy: string | undefined
@@ -176,6 +210,7 @@ function composeCluster(provider: SandboxProvider, parts: ClusterParts): Compose
       return egress.changed(runId)
     }),
     modelProxy: egress,
+    onModelBudgetSpent: (listener) => parts.budgets.onSpent(listener),
     serveControl: () => serveEgressControl(control, address),
   }
 }

@@ -87,7 +87,7 @@ export async function composeRunService(
   const hosts = ceiling.egress_hosts
   const around = { store, restrictions, keys, credentials, userCredentials, hosts, redact, log }
   const egress = await composeEgress(config, bare, around)
-  const { provider, networks, modelProxy } = egress
+  const { provider, networks, modelProxy, onModelBudgetSpent } = egress
   const service = createRunService({
     store,
     provider,
@@ -95,6 +95,7 @@ export async function composeRunService(
     governance: await composeGovernance(log),
     models: { ...modelSettings(config, keys, modelProxy), ...users.modelsOf(config, credentials.has) },
     ...(modelProxy && { modelProxy }),
+    ...(onModelBudgetSpent && { onModelBudgetSpent }),
     limits: config.limits,
     isTemporary: config.hasLifeline,
     workspaces: await workspacesOf(config, forbidden),

@@ -23,6 +23,7 @@ import {
 import type { RunEnvelope } from '../../contracts/events.ts'
 import { ModelList } from '../../contracts/models.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
+import { PushedResults, type PushResults } from '../../contracts/push.ts'
 import { Restriction, RestrictionList, type SetRestriction } from '../../contracts/restrictions.ts'
 import { BUNDLE_MEDIA_TYPE, PATCH_MEDIA_TYPE, RunDiff } from '../../contracts/results.ts'
 import { API_ROUTES, TAR_MEDIA_TYPE } from '../../contracts/routes.ts'
@@ -88,6 +89,9 @@ export function createClient(options: ClientOptions) {
   }
 }
 
+/** The longest that the service waits for the sandbox of a push, and for git in it. */
+const PUSH_ANSWER_MS = 900_000
+
 const runPath = (id: string, ...rest: string[]) =>
   [API_ROUTES.runs, ...[id, ...rest].map(encodeURIComponent)].join('/')
 const sandboxPath = (id: string, ...rest: string[]) =>
@@ -131,6 +135,15 @@ function runCalls({ transport, call }: Parts) {
     /** The run's commits as a git bundle. */
     readBundle: (id: string, options?: CallOptions) =>
       stream(BUNDLE_MEDIA_TYPE, { path: runPath(id, 'bundle'), ...options }),
+    /** Pushes the run's commits to a branch of the run. Waits for a sandbox and for git. */
+    pushResults: (id: string, json: PushResults, options?: CallOptions) =>
+      call(PushedResults, {
+        method: 'POST',
+        path: runPath(id, 'push'),
+        json,
+        limitMs: PUSH_ANSWER_MS,
+        ...options,
+      }),
     /** What the egress proxy refused to the run, and the hosts that the run reached. */
     readEgress: (id: string, options?: CallOptions) =>
       call(RunEgress, { method: 'GET', path: runPath(id, 'egress'), ...options }),

@@ -20,6 +20,8 @@ export interface WireRequest {
   /** One key for all retries of a mutation. @default a random UUID */
   readonly idempotencyKey?: string | undefined
   readonly signal?: AbortSignal | undefined
+  /** Until the response, in milliseconds. @default 60 s, and 15 minutes with an upload */
+  readonly limitMs?: number | undefined
   /** Error statuses whose body is a regular response. */
   readonly answers?: readonly number[]
 }
@@ -170,11 +172,11 @@ const refusalOf = async (response: Response): Promise<ProblemError> =>
   Object.assign(await readProblem(response), { retryAfterMs: retryAfterOf(response) })
 
 /** Combines the caller's signal with a deadline. The deadline can be cleared, because a stream may last longer. */
-function startLimit({ content, signal }: WireRequest, { pathname }: URL) {
+function startLimit({ content, signal, limitMs }: WireRequest, { pathname }: URL) {
   const late = new AbortController()
   const timer = setTimeout(
     () => late.abort(new SandboxError('deadline_exceeded', `${pathname} did not respond in time`)),
-    content ? UPLOAD_TIMEOUT_MS : REQUEST_TIMEOUT_MS,
+    limitMs ?? (content ? UPLOAD_TIMEOUT_MS : REQUEST_TIMEOUT_MS),
   )
   return {
     signal: signal ? AbortSignal.any([signal, late.signal]) : late.signal,

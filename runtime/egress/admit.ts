@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { EgressCaller, EgressDestination } from '../../contracts/egress.ts'
+import type { ReservationDecision, ReservationRequest } from '../../contracts/egress-budgets.ts'
 import { type ConnectOptions, connectJudged } from './connect-judged.ts'
 import type { OpenConnection } from './connections.ts'
 import type { CredentialGate } from './credentials/gate.ts'
@@ -14,7 +15,11 @@ export interface AdmitOptions extends ConnectOptions {
   readonly overload: () => Refusal | undefined
   /** Inserts credentials. Without it, destinations with a credential are not served. */
   readonly gate?: CredentialGate | undefined
+  /** Reserves the tokens of a request to a model. Without it, runs with a budget send none. */
+  readonly reserve?: Reserve | undefined
 }
+
+export type Reserve = (request: ReservationRequest) => Promise<ReservationDecision>
 
 /** A request that the proxy reads, and the client's connection. */
 export interface Asked extends Addressed {

@@ -1,6 +1,8 @@
 import type { Socket } from 'node:net'
 import type { EgressGeneration } from '../../contracts/egress.ts'
+import type { ModelUse, ShareDecision, ShareRequest } from '../../contracts/egress-budgets.ts'
 import type { RunPhase } from '../../contracts/policy.ts'
+import { ByteAllowance } from './allowance.ts'
 import { AnomalyDetector } from './anomalies.ts'
 import { decide, type Question, refusalSentence, shownPath } from './decide.ts'
 import { Ledger, type LedgerOptions, type Refused } from './ledger.ts'
@@ -18,28 +20,44 @@ export interface OpenConnection {
   upstream?: Socket
 }
 
+export interface ConnectionsOptions extends Omit<LedgerOptions, 'runId' | 'generation'> {
+  /** Takes a share of the bytes of a run. Without it, this process alone serves the sandbox. */
+  readonly takeShare?: TakeShare | undefined
+}
+
+export type TakeShare = (request: ShareRequest) => Promise<ShareDecision>
+
 /** The connections of one sandbox, each judged by the newest state. */
 export class Connections {
+  /** The sandbox itself, also after it has ended. */
+  readonly sandbox: Pick<EgressGeneration, 'runId' | 'generation'>
   readonly #limits: EgressLimits
   readonly #ledger: Ledger
   readonly #anomalies: AnomalyDetector
   readonly #open = new Set<OpenConnection>()
-  readonly #bytesLeft: number
+  readonly #allowance: ByteAllowance
   #reportedBytes = 0
   #generation: EgressGeneration | undefined
   #phase: RunPhase
 
-  constructor(generation: EgressGeneration, options: Omit<LedgerOptions, 'runId' | 'generation'>) {
+  constructor(generation: EgressGeneration, options: ConnectionsOptions) {
     this.#generation = generation
     this.#phase = generation.phase
     this.#limits = options.limits
-    this.#bytesLeft = Math.min(generation.bytesLeft ?? Number.POSITIVE_INFINITY, options.limits.bytesPerRun)
     const of = { runId: generation.runId, generation: generation.generation }
+    this.sandbox = of
     this.#anomalies = new AnomalyDetector({
       now: options.now,
       report: (data) => options.report({ type: 'anomaly', ...of, data }),
     })
     this.#ledger = new Ledger({ ...options, ...of })
+    const { limits, takeShare } = options
+    const left = Math.min(generation.bytesLeft ?? Number.POSITIVE_INFINITY, limits.bytesPerRun)
+    const shares = takeShare && {
+      take: (missing: number) => takeShare({ ...of, missing }),
+      settle: (unused: number) => options.report({ type: 'shares-settled', ...of, data: { unused } }),
+    }
+    this.#allowance = new ByteAllowance({ limits, left, shares })
   }
 
   /** The sandbox in the newest state. */
@@ -59,6 +77,7 @@ export class Connections {
   begin(question: Question, client: Socket, isPassedOn = false): OpenConnection {
     const connection: OpenConnection = { question, client, isPassedOn, phase: this.#phase }
     this.#open.add(connection)
+    this.#allowance.refill(this.#bytes)
     // The process that inserts credentials sees the requests of a connection that is passed on to it.
     if (!isPassedOn) this.#notice(question)
     return connection
@@ -85,6 +104,11 @@ export class Connections {
     return refusalSentence(refused.host, refused.port, refused)
   }
 
+  /** Reports the use of a request to the model, also if the sandbox has ended since. */
+  usedModel(use: ModelUse): void {
+    this.#ledger.usedModel(use)
+  }
+
   /** Takes a new state. Closes each connection that it would not open. */
   judge(generation: EgressGeneration | undefined): void {
     this.#generation = generation
@@ -100,12 +124,13 @@ export class Connections {
   meter(): void {
     this.#ledger.flush()
     this.#reportUsage()
+    if (this.#open.size > 0) this.#allowance.refill(this.#bytes)
     if (!this.isSpent) return
     for (const connection of [...this.#open]) this.#close(connection, this.spentRefusal)
   }
 
   get isSpent(): boolean {
-    return this.#bytes >= this.#bytesLeft
+    return this.#allowance.isSpent(this.#bytes)
   }
 
   get #bytes(): number {
@@ -133,6 +158,7 @@ export class Connections {
   }
 
   get spentRefusal(): Refusal {
+    if (!this.#allowance.isLast) return NO_SHARE
     const reason = `the run has sent and received ${this.#limits.bytesPerRun} bytes, its limit`
     return { rule: 'budget', reason, remedy: 'Start a new run.' }
   }
@@ -141,6 +167,7 @@ export class Connections {
   close(): void {
     this.judge(undefined)
     this.#reportUsage()
+    this.#allowance.close(this.#bytes)
     this.#ledger.close()
   }
 
@@ -169,6 +196,12 @@ const PHASE_OVER: Refusal = {
   reason:
     'the connection was opened in the phase setup, which is over, and the proxy cannot see what it carries',
   remedy: 'Connect again.',
+}
+
+const NO_SHARE: Refusal = {
+  rule: 'proxy-unavailable',
+  reason: 'the egress proxy cannot reach the service that counts the bytes of this run',
+  remedy: 'Try again in some seconds.',
 }
 
 const SLOW_READER: Refusal = {

@@ -3,6 +3,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import type { EgressCaller, EgressDestination, EgressRule } from '../../contracts/egress.ts'
+import type { Reserve } from './admit.ts'
 import { parseAuthority, type Target } from './authority.ts'
 import type { Connections, OpenConnection } from './connections.ts'
 import { type CredentialGate, NO_CREDENTIALS } from './credentials/gate.ts'
@@ -33,6 +34,8 @@ export interface EndpointOptions extends Dialler {
   readonly roots?: readonly string[] | undefined
   /** Inserts credentials. Without it, connections for destinations with one go to the process that has it. */
   readonly gate?: CredentialGate | undefined
+  /** Reserves the tokens of a request to a model. */
+  readonly reserve?: Reserve | undefined
   /** Socket of this process, if all sandboxes share one. @default the one that the generation names */
   readonly brokerPath?: string | undefined
 }

@@ -1,4 +1,5 @@
 import type { EgressDenied, EgressReport, EgressSummary } from '../../contracts/egress.ts'
+import type { ModelUse } from '../../contracts/egress-budgets.ts'
 import type { RunPhase } from '../../contracts/policy.ts'
 import type { EgressLimits } from './limits.ts'
 import type { Refusal } from './refusals.ts'
@@ -100,6 +101,11 @@ export class Ledger {
   used(bytes: number): void {
     const { runId, generation, report } = this.#options
     report({ type: 'usage', runId, generation, bytes })
+  }
+
+  usedModel(data: ModelUse): void {
+    const { runId, generation, report } = this.#options
+    report({ type: 'model-use', runId, generation, data })
   }
 
   /** `isListed`: whether the summary lists the connection. Its bytes count in any case. */

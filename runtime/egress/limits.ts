@@ -26,6 +26,8 @@ export const EGRESS_LIMITS = {
   halfClosedMs: 60_000,
   /** Sent and received by one sandbox. */
   bytesPerRun: 64 * 1024 ** 3,
+  /** More bytes that a replica may let pass while it waits for a share. */
+  bytesBeyondShare: 256 * 1024 ** 2,
   /** Of each direction of a connection, while the reader is slow. */
   bufferBytes: 65_536,
   /** Of all connections. Above it, those with the slowest readers are closed. */

@@ -2,7 +2,8 @@ import type { Socket } from 'node:net'
 import type { EgressCaller, EgressGeneration, EgressReport, EgressState } from '../../contracts/egress.ts'
 import { unlessAborted } from '../kit/deadline.ts'
 import { messageOf } from '../kit/errors.ts'
-import { Connections } from './connections.ts'
+import type { Reserve } from './admit.ts'
+import { Connections, type TakeShare } from './connections.ts'
 import { CredentialGate } from './credentials/gate.ts'
 import { passRequestToBroker } from './credentials/pass-to-broker.ts'
 import type { CredentialValues } from './credentials/values.ts'
@@ -24,6 +25,10 @@ export interface EgressProxyOptions extends Partial<Dialler> {
   readonly roots?: readonly string[]
   /** Makes this the process that inserts credentials. */
   readonly credentials?: CredentialValues
+  /** Reserves the tokens of a request to a model. Without it, runs with a budget call no model. */
+  readonly reserve?: Reserve
+  /** In a cluster: takes a share of the bytes of a run. Without it, this process alone counts them. */
+  readonly takeShare?: TakeShare
   /** In a cluster: the socket of the process that inserts credentials. */
   readonly brokerPath?: string
 }
@@ -102,6 +107,7 @@ export class EgressProxy {
       // Another pod is another sandbox.
       if (generation && generation.pod?.uid === served.generation.pod?.uid) {
         served.generation = generation
+        served.gate?.judge(generation)
         served.connections.judge(generation)
       } else this.#close(key, served)
     }
@@ -201,8 +207,8 @@ export class EgressProxy {
   }
 
   async #open(key: string, generation: EgressGeneration): Promise<void> {
-    const { limits = EGRESS_LIMITS, now = Date.now, report, credentials: values } = this.#options
-    const connections = new Connections(generation, { limits, report, now })
+    const { limits = EGRESS_LIMITS, now = Date.now, report, credentials: values, takeShare } = this.#options
+    const connections = new Connections(generation, { limits, report, now, takeShare })
     const { repeatMs } = limits
     const gate = values && new CredentialGate({ generation, values, report, now, repeatMs })
     const served: Served = { connections, endpoints: new Map(), gate, generation }

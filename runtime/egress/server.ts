@@ -1,12 +1,18 @@
 import { createInterface } from 'node:readline'
 import * as z from 'zod'
-import { CredentialAnswer, type EgressReport, EgressState } from '../../contracts/egress.ts'
+import {
+  CredentialAnswer,
+  type EgressReport,
+  EgressState,
+  ReservationAnswer,
+} from '../../contracts/egress.ts'
 import { UPSTREAM_PROXY_KEY, UpstreamProxyUrl } from '../../contracts/egress-proxy-env.ts'
 import { messageOf } from '../kit/errors.ts'
 import { createLog } from '../kit/log.ts'
 import { CredentialRequests } from './credentials/requests.ts'
 import { CredentialValues } from './credentials/values.ts'
 import { LoopbackPort } from './loopback-port.ts'
+import { ReservationRequests } from './model/reservation-requests.ts'
 import { EgressProxy } from './proxy.ts'
 import { parseUpstreamProxy } from './upstream-proxy.ts'
 
@@ -18,10 +24,12 @@ import { parseUpstreamProxy } from './upstream-proxy.ts'
  */
 const report = (what: EgressReport) => void process.stdout.write(`${JSON.stringify(what)}\n`)
 const requests = new CredentialRequests(report)
+const reservations = new ReservationRequests(report)
 const isBroker = process.argv[2] === 'credentials'
 const upstream = UpstreamProxyUrl.optional().parse(process.env[UPSTREAM_PROXY_KEY])
 const proxy = new EgressProxy({
   report,
+  reserve: (request) => reservations.reserve(request),
   ...(upstream !== undefined && { upstream: parseUpstreamProxy(upstream) }),
   ...(isBroker && { credentials: new CredentialValues({ fetch: (key) => requests.fetch(key) }) }),
 })
@@ -43,10 +51,10 @@ function fail(error: unknown): never {
   return process.exit(1)
 }
 
-const Line = z.union([CredentialAnswer, EgressState])
+const Line = z.union([CredentialAnswer, ReservationAnswer, EgressState])
 
 /** Without the parser's message, which quotes its input: a state contains private keys. */
-function parseLine(line: string): EgressState | CredentialAnswer {
+function parseLine(line: string): z.infer<typeof Line> {
   try {
     return Line.parse(JSON.parse(line))
   } catch {
@@ -62,8 +70,9 @@ let applying = Promise.resolve()
 const lines = createInterface({ input: process.stdin })
 lines.on('line', (line) => {
   const parsed = parseLine(line)
-  if ('type' in parsed) requests.answer(parsed)
-  else applying = applying.then(() => apply(parsed)).catch(fail)
+  if (!('type' in parsed)) applying = applying.then(() => apply(parsed)).catch(fail)
+  else if (parsed.type === 'credential') requests.answer(parsed)
+  else reservations.answer(parsed)
 })
 lines.on('close', () => {
   proxy.close()

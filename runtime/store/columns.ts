@@ -93,6 +93,15 @@ export const RunSetup = z.object({
   endedAt: z.string().exactOptional(),
 })
 export type RunSetup = Readonly<z.infer<typeof RunSetup>>
+
+/** What the sandbox of this run may push: one commit of another run to one branch. */
+export const PushGrant = z.object({
+  /** The run whose result is pushed, and whose list of destinations counts. */
+  runId: z.string(),
+  kind: z.enum(['agent', 'command']),
+  ref: z.string(),
+  commit: z.string(),
+})
 export const CarriedCalls = z.array(z.string())
 /** A kind of use that an older release did not count is 0. */
 export const Usage = z.object({

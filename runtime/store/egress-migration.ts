@@ -29,3 +29,31 @@ async function addAllowedHosts(db: Kysely<Tables>): Promise<void> {
 }
 
 export const ALLOWED_HOSTS_MIGRATION = { name: 'hosts that people allowed to a run', up: addAllowedHosts }
+
+async function createReservations(db: Kysely<Tables>): Promise<void> {
+  await db.schema
+    .createTable('model_reservations')
+    .addColumn('id', 'text', (c) => c.primaryKey())
+    .addColumn('run_id', 'text', (c) => c.notNull().references('runs.id'))
+    .addColumn('tokens', 'bigint', (c) => c.notNull())
+    .addColumn('until_ms', 'bigint', (c) => c.notNull())
+    .execute()
+  await db.schema.createIndex('model_reservations_by_run').on('model_reservations').column('run_id').execute()
+}
+
+async function addTakenBytes(db: Kysely<Tables>): Promise<void> {
+  await db.schema
+    .alterTable('runs')
+    .addColumn('egress_bytes', 'bigint', (c) => c.notNull().defaultTo(0))
+    .execute()
+}
+
+export const TAKEN_BYTES_MIGRATION = {
+  name: 'the bytes of runs that replicas of the egress proxy have taken',
+  up: addTakenBytes,
+}
+
+export const RESERVATION_MIGRATION = {
+  name: 'what requests to models may use of the budgets of their runs',
+  up: createReservations,
+}

@@ -4,8 +4,14 @@ import { backfillCalls } from './backfill-calls.ts'
 import { CONTRIBUTION_MIGRATION } from './contribution-migration.ts'
 import { createBlobs, createCheckpoints } from './create-blobs.ts'
 import { createEvents, createRuns } from './create-runs.ts'
-import { ALLOWED_HOSTS_MIGRATION, EGRESS_MIGRATION } from './egress-migration.ts'
+import {
+  ALLOWED_HOSTS_MIGRATION,
+  EGRESS_MIGRATION,
+  RESERVATION_MIGRATION,
+  TAKEN_BYTES_MIGRATION,
+} from './egress-migration.ts'
 import type { Engine } from './engine.ts'
+import { PUSH_MIGRATION } from './push-migration.ts'
 import { QUEUE_MIGRATION } from './queue-migration.ts'
 import { RESTRICTION_MIGRATION } from './restriction-migration.ts'
 import type { Tables } from './schema.ts'
@@ -343,5 +349,8 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 19, ...API_KEY_MIGRATION },
   { version: 20, ...USER_CREDENTIAL_MIGRATION },
   { version: 21, ...CONTRIBUTION_MIGRATION },
-  { version: 22, ...SETUP_MIGRATION },
+  { version: 22, ...RESERVATION_MIGRATION },
+  { version: 23, ...SETUP_MIGRATION },
+  { version: 24, ...TAKEN_BYTES_MIGRATION },
+  { version: 25, ...PUSH_MIGRATION },
 ]

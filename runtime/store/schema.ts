@@ -175,8 +175,10 @@ export interface Tables {
   leases: { name: string; holder: string; expires_ms: number }
   /** Sandboxes whose commands have network access through the proxy of the cluster. */
   egress_networks: { run_id: string; generation: number; kind: 'agent' | 'command'; pod_json: string }
+  pushed_branches: { run_id: string; repository: string; ref: string; commit_id: string; at: string }
   /** Replicas of the egress proxy: the number of the last report, and when a replica was last connected. */
   egress_proxies: { id: string; last_report: number; seen_ms: number; changed_ms: number }
+  model_reservations: { id: string; run_id: string; tokens: number; until_ms: number }
   queue: QueueTable
   /** When waiting runs were started, for the estimates of other runs. */
   queue_starts: { lane: Lane; at_ms: number }
@@ -196,6 +198,7 @@ interface RunsTable {
   settings_json: string
   allowed_hosts_json: string | null
   setup_json: string | null
+  push_json: string | null
   interactive: number
   generation: number
   sandbox_json: string | null
@@ -226,6 +229,7 @@ interface RunsTable {
   usage_json: string | null
   touched_secret: number
   source_json: string | null
+  egress_bytes: Generated<number>
 }
 
 /** All times are of the store's clock, in milliseconds since 1970. */

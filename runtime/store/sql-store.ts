@@ -22,6 +22,7 @@ import { erasureStore } from './tables/erasure.ts'
 import { readEvents, readEventsOf } from './tables/events.ts'
 import { deleteOldKeys, readIdempotencyKey, writeIdempotencyKey } from './tables/idempotency.ts'
 import { acquireLease, releaseLease } from './tables/leases.ts'
+import { listPushed } from './tables/pushed-branches.ts'
 import { viewQueue } from './tables/queue.ts'
 import { listOverdueInQueue } from './tables/queue-deadlines.ts'
 import { listRestrictions } from './tables/restrictions.ts'
@@ -107,6 +108,7 @@ export function createSqlStore(
     countProxies: (ms) => countProxies(reading, ms),
     openNetwork: (network) => write((scope) => openNetwork(scope, network)),
     closeNetwork: (key) => write((scope) => closeNetwork(scope, key)),
+    listPushed: (runId) => listPushed(reading, runId),
     noteProxy: (proxy, isConnected) => write((scope) => noteProxy(scope, proxy, isConnected)),
 
     ...auditReads(reading),

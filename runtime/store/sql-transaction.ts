@@ -9,10 +9,11 @@ import { commitCheckpoint, copyCheckpoint } from './tables/checkpoints.ts'
 import { bindClaim, changeClaim, readClaim, upsertClaim } from './tables/claims.ts'
 import { endCommand, insertCommand, listRunningCommands, readCommand } from './tables/commands.ts'
 import { contributionTransaction } from './tables/contributions.ts'
-import { acceptReport } from './tables/egress.ts'
+import { acceptReport, takenBytes } from './tables/egress.ts'
 import { eraseRun } from './tables/erasure.ts'
 import { appendEvents } from './tables/events.ts'
 import { insertIdempotencyKey } from './tables/idempotency.ts'
+import { pushTransaction } from './tables/pushed-branches.ts'
 import {
   countRunsUnderWay,
   listQueueHeads,
@@ -21,7 +22,8 @@ import {
   waitForRoom,
 } from './tables/queue.ts'
 import { expireInQueue, restartQueueDeadlines } from './tables/queue-deadlines.ts'
-import { deleteRestriction, listRestrictions, writeRestriction } from './tables/restrictions.ts'
+import { reservationTransaction } from './tables/reservations.ts'
+import { restrictionTransaction } from './tables/restrictions.ts'
 import { lockIfFree } from './tables/run-lock.ts'
 import { changeRun, changeRunState, countRuns, insertRun, readAndLockRun } from './tables/runs.ts'
 import { writeSetting } from './tables/settings.ts'
@@ -63,8 +65,9 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   restartQueueDeadlines: (of) => restartQueueDeadlines(scope, of),
 
   trustFirst: (folder) => trustFirst(scope, folder),
-
   acceptReport: acceptReport(scope),
+  ...reservationTransaction(scope),
+  ...takenBytes(scope),
 
   insertTurn: (turn) => insertTurn(scope, turn),
   changeTurn: (id, state, sentPrompt) => changeTurn(scope, id, { state, ...present({ sentPrompt }) }),
@@ -99,10 +102,9 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   ...apiKeyTransaction(scope),
   ...userCredentialTransaction(scope),
   ...contributionTransaction(scope),
+  ...pushTransaction(scope),
   writeSetting: (name, value) => writeSetting(scope, name, value),
-  listRestrictions: () => listRestrictions(scope),
-  writeRestriction: (restriction) => writeRestriction(scope, restriction),
-  deleteRestriction: (of) => deleteRestriction(scope, of),
+  ...restrictionTransaction(scope),
   readClaim: (key) => readClaim(scope, key),
   upsertClaim: (claim) => upsertClaim(scope, claim),
   changeClaim: (key, change) => changeClaim(scope, key, change),

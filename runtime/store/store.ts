@@ -11,6 +11,7 @@ import type { ErasureStore, ErasureTransaction } from './erasure-store.ts'
 import type { EventListener } from './event-listeners.ts'
 import type { EventReads } from './event-reads.ts'
 import type { IdempotencyStore } from './idempotency-store.ts'
+import type { PushingRun } from './pushes.ts'
 import type { QueueReads, QueueTransaction } from './queue.ts'
 import type { RestrictionReads, RestrictionTransaction } from './restriction-store.ts'
 import type { IdempotencyRow, TrustedFolder } from './service-rows.ts'
@@ -21,7 +22,7 @@ export type RunState = z.infer<typeof columns.RunStates>
 type RunMove = { readonly from: RunState; readonly to: RunState }
 
 /** A run as the store keeps it. Optional members are absent until they have a value. */
-export interface RunRow {
+export interface RunRow extends PushingRun {
   readonly id: string
   readonly kind: z.infer<typeof columns.RunKinds>
   readonly owner: string

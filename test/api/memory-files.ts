@@ -1,5 +1,6 @@
 import type { ExecResult } from '../../contracts/exec.ts'
 import type { FileErrorCode, FileOperation, FileResult } from '../../contracts/files.ts'
+import type { PushedResults } from '../../contracts/push.ts'
 import type { FileAnswer } from '../../contracts/toolbox.ts'
 
 /** The result of a command that succeeded. */
@@ -42,3 +43,10 @@ export function fileAnswer(
 
 const entryOf = ([path, { length: size }]: [string, Uint8Array]) =>
   ({ path, type: 'file', size, mtimeMs: 0, mode: 0o644 }) as const
+
+export const pushedTo = (runId: string, branch: string): PushedResults => ({
+  runId,
+  repository: 'https://git.example/team/app',
+  branch: `agentweaver/${runId}/${branch}`,
+  commit: 'a'.repeat(40),
+})

@@ -12,7 +12,7 @@ import type { FolderQuery, TrustFolder } from '../../contracts/trusted-folders.t
 import type { Caller, FileRequest, RunService, Subscription } from '../../runtime/api/runs/service.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { auditOf, MemoryRecords } from './memory-audit.ts'
-import { EXITED, fileAnswer } from './memory-files.ts'
+import { EXITED, fileAnswer, pushedTo } from './memory-files.ts'
 import { aComparison, aModelList, aRestriction, aRunEgress, MemoryFolders } from './memory-folders.ts'
 
 type Entry = {
@@ -179,6 +179,9 @@ export class MemoryService extends MemoryRecords implements RunService {
     this.#visible(caller, id)
     return one(Buffer.from('# v2 git bundle'))
   }
+
+  pushResults: RunService['pushResults'] = async (caller, id, { branch }) =>
+    pushedTo((await this.#touch('pushResults', caller, id)).id, branch)
 
   async startTurn(caller: Caller, id: string): Promise<Turn> {
     this.#begin('startTurn')

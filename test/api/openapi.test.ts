@@ -94,6 +94,7 @@ test('the document has exactly the routes of the interface', async () => {
     'POST /api/runs/{id}/commands',
     'POST /api/runs/{id}/egress/allowed-hosts',
     'POST /api/runs/{id}/fork',
+    'POST /api/runs/{id}/push',
     'POST /api/runs/{id}/questions/{requestId}/answer',
     'POST /api/runs/{id}/resume',
     'POST /api/runs/{id}/shell-approvals',

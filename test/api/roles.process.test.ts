@@ -34,6 +34,7 @@ const TABLE: Readonly<Record<string, readonly [others: string, own: string]>> = 
   'GET /api/runs/:id/diff': ['hyfy', 'yyyy'],
   'GET /api/runs/:id/diff/patch': ['hyfy', 'yyyy'],
   'GET /api/runs/:id/bundle': ['hyfy', 'yyyy'],
+  'POST /api/runs/:id/push': ['hffy', 'yfyy'],
   'POST /api/runs/:id/commands': ['hffy', 'yfyy'],
   'DELETE /api/runs/:id/commands/:commandId': ['hffy', 'yfyy'],
   // Reads of a live sandbox keep it alive.

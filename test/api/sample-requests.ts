@@ -109,6 +109,12 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
   'GET /api/runs/:id/diff': ({ doneRunId }) => ({ url: `/api/runs/${doneRunId}/diff`, ...own }),
   'GET /api/runs/:id/diff/patch': ({ doneRunId }) => ({ url: `/api/runs/${doneRunId}/diff/patch`, ...own }),
   'GET /api/runs/:id/bundle': ({ doneRunId }) => ({ url: `/api/runs/${doneRunId}/bundle`, ...own }),
+  'POST /api/runs/:id/push': ({ runId }) => ({
+    url: `/api/runs/${runId}/push`,
+    body: { branch: 'fix' },
+    otherBody: { branch: 'fix-2' },
+    ...own,
+  }),
   'POST /api/runs/:id/commands': ({ runId }) => ({
     url: `/api/runs/${runId}/commands`,
     body: { command: 'true' },

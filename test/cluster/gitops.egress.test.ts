@@ -1,23 +1,27 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
-import { parse, stringify } from 'yaml'
 import type { Environment } from '../../charts-src/environment/schema.ts'
 import type { RequestedAgent } from '../../contracts/agents.ts'
-import type { StartRun } from '../../contracts/api.ts'
+import type { CreateSandboxInput, StartRun } from '../../contracts/api.ts'
 import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
+import { API_PORT, EGRESS_HEALTH_PORT } from '../../contracts/ports.ts'
 import type { KubeObject } from '../../devcluster/client/kube-object.ts'
 import { whyNoNodes } from '../../devcluster/host/privileges.ts'
 import { waitUntil } from '../../devcluster/host/wait-until.ts'
+import { SANDBOXES } from '../../devcluster/service/names.ts'
 import { isReady } from '../../devcluster/service/readiness.ts'
-import { readEgressPolicyText } from '../../policies/agent/egress/load.ts'
 import { followTeam, TEAM_ROLES } from '../cli/team.ts'
 import { CONTROL, planOfProject } from '../fakes/npm-project-work.ts'
 import { CLI_CLIENT, OIDC_AUDIENCE } from '../fakes/oidc-server.ts'
 import { CLI } from '../helpers/built-programs.ts'
 import { memoryOf, processesOf } from './helpers/canary-search.ts'
+import { killAllOf } from './helpers/dead-pod.ts'
 import { type DeployedApi, deployApi } from './helpers/deployed-api.ts'
+import { ask, connectTo, direct, holdTunnels } from './helpers/egress-commands.ts'
+import { egressWithGit } from './helpers/egress-list.ts'
 import { GIT_PLACE, GIT_REPOSITORY, type GitOutside, NPM_HOST, prepareGit } from './helpers/git-outside.ts'
 import { ISSUER_PLACE } from './helpers/git-outside-main.ts'
 import { openWayToIssuer } from './helpers/team-outside.ts'
+import { leaksOf, startWatch } from './packets/watch.ts'
 
 const noNodes = whyNoNodes()
 const NAMESPACE = 'agentweaver-egress'
@@ -31,27 +35,6 @@ const PROXY = '10.96.0.128'
 const TOKEN = 'ghp_canaryOfTheClusterSuiteCanaryOfTh001'
 const git = prepareGit(TOKEN)
 const URL_OF_GIT = `https://${GIT_PLACE.host}/${GIT_REPOSITORY}.git`
-
-/** The list of this repository, one private repository, and a registry. */
-function egressWithGit(): string {
-  const policy = parse(readEgressPolicyText())
-  const place = { ports: [GIT_PLACE.port], addresses: [GIT_PLACE.address] }
-  const entries = [
-    {
-      ...{ preset: 'git', host: GIT_PLACE.host, ...place, mode: 'full', repositories: [GIT_REPOSITORY] },
-      ...{ credential: 'git', why: 'the private repository of the test' },
-    },
-    { preset: 'npm', host: NPM_HOST, ...place, why: 'the registry of the test' },
-  ]
-  const { address } = GIT_PLACE
-  const github = { preset: 'github', mode: 'full', repositories: [GIT_REPOSITORY], addresses: [address] }
-  const isOther = ({ host }: { host?: string }) => host !== 'github.com' && host !== 'api.github.com'
-  policy.classes.agent = policy.classes.agent.filter(isOther)
-  policy.classes.agent.push({ ...github, why: 'the repository of the team' })
-  policy.classes.command.push(...entries)
-  policy.classes.agent.push(...entries)
-  return stringify(policy, { aliasDuplicateObjects: false })
-}
 
 const AGENTS: readonly [string, RequestedAgent][] = [
   ['a scripted agent', { kind: 'scripted', plan: { turns: [planOfProject(TOKEN)] } }],
@@ -73,7 +56,7 @@ const withProxy = (environment: Environment): Environment => ({
   models: {
     openaiCompatible: { baseUrl: `https://${GIT_PLACE.host}/v1`, credential: 'git', names: ['fake-model'] },
   },
-  ceiling: { network_enabled: true, approvals: { not_by_owner: true } },
+  ceiling: { network_enabled: true, results: { push: 'allow' }, approvals: { not_by_owner: true } },
   signIn: {
     issuer: `https://${ISSUER_PLACE.host}`,
     audience: OIDC_AUDIENCE,
@@ -92,42 +75,6 @@ const withProxy = (environment: Environment): Environment => ({
     },
   },
 })
-
-/** Asks the relay of the sandbox for a tunnel and prints the first line and the reason, or the error. */
-const connectTo = (target: string) =>
-  `node -e '
-    const { hostname, port } = new URL(process.env.HTTPS_PROXY ?? "http://127.0.0.1:3128")
-    const asked = require("node:http").request({ host: hostname, port, method: "CONNECT", path: "${target}", headers: { host: "${target}" } })
-    const say = ({ statusCode, headers }) => { console.log(statusCode, headers["agentweaver-egress"]); process.exit() }
-    asked.on("connect", say).on("response", say).on("error", ({ code }) => { console.log("error", code); process.exit() }).end()
-  '`
-
-/** Asks for a page with the variables of the environment, and prints the status and its words, or the error. */
-const ask = (url: string) =>
-  `node -e 'fetch("${url}").then(({ status, statusText }) => console.log(status, statusText), (error) => console.log("error", String(error.cause ?? error)))'`
-
-/**
- * Holds a TLS connection through the relay and says when it is closed, then asks for the next one until that is refused. The
- * proxy itself closes a connection without a request after ten seconds, so each is replaced after two.
- */
-const holdTunnels = (host: string) =>
-  `node -e '
-    const { hostname, port } = new URL(process.env.HTTPS_PROXY ?? "http://127.0.0.1:3128")
-    const target = "${host}:443"
-    const next = () => require("node:http").request({ host: hostname, port, method: "CONNECT", path: target, headers: { host: target } })
-      .on("connect", ({ statusCode, headers }, socket) => {
-        if (statusCode !== 200) { console.log("refused", statusCode, headers["agentweaver-egress"]); process.exit() }
-        const tls = require("node:tls").connect({ socket, servername: "${host}" }, () => console.log("open"))
-        const timer = setTimeout(() => { next(); tls.removeAllListeners("close"); tls.destroy() }, 2000)
-        tls.on("error", () => {}).on("close", () => { clearTimeout(timer); console.log("closed"); next() })
-      }).end()
-    next()'`
-
-/** Connects without the relay. */
-const direct = (host: string, port: number) =>
-  `node -e 'const s = require("node:net").connect(${port}, "${host}");
-    const end = (what) => { console.log(what); process.exit() };
-    s.setTimeout(4000, () => end("closed")).on("connect", () => end("open")).on("error", () => end("closed"))'`
 
 /** The processes of a pod's containers, with the names of the containers. */
 function containerProcesses({ metadata, ...pod }: KubeObject) {
@@ -181,6 +128,14 @@ describe.skipIf(noNodes !== undefined)(
         const run = await read()
         return ['succeeded', 'failed', 'cancelled'].includes(run.state) ? run : undefined
       })
+    /** A sandbox with network access, when it works. */
+    async function startSandbox(workspace: CreateSandboxInput['workspace'] = { kind: 'empty' }) {
+      const created = await api.service.createSandbox({ workspace, policy: { network_enabled: true } })
+      await waitUntil({ what: 'a sandbox', timeoutMs: READY_MS, everyMs: 500 }, async () =>
+        ['running', 'waiting'].includes((await api.service.readSandbox(created.id)).state) ? true : undefined,
+      )
+      return created
+    }
     async function runOf(agent: RequestedAgent, settings: StartRun['policy'] = {}) {
       const { id } = await api.service.startRun({
         task: 'Install the dependencies, run the tests, add a line to README and push it',
@@ -207,14 +162,7 @@ describe.skipIf(noNodes !== undefined)(
       print('waiting for two replicas of the egress proxy')
       await untilReady(2)
       await api.waitForPools()
-      const { id } = await api.service.createSandbox({
-        workspace: { kind: 'empty' },
-        policy: { network_enabled: true },
-      })
-      sandbox = id
-      await waitUntil({ what: 'a sandbox', timeoutMs: READY_MS, everyMs: 500 }, async () =>
-        ['running', 'waiting'].includes((await api.service.readSandbox(id)).state) ? true : undefined,
-      )
+      sandbox = (await startSandbox()).id
     }, DEPLOY_MS)
     afterAll(async () => {
       await server?.stop()
@@ -275,13 +223,7 @@ describe.skipIf(noNodes !== undefined)(
     })
 
     it('begins a sandbox with a clone of the repository, and diffs against its commit', async () => {
-      const { id } = await api.service.createSandbox({
-        workspace: { kind: 'git', url: URL_OF_GIT },
-        policy: { network_enabled: true },
-      })
-      await waitUntil({ what: 'a sandbox', timeoutMs: READY_MS, everyMs: 500 }, async () =>
-        ['running', 'waiting'].includes((await api.service.readSandbox(id)).state) ? true : undefined,
-      )
+      const { id } = await startSandbox({ kind: 'git', url: URL_OF_GIT })
       const output = await outputOf('cat README && git status -sb && echo more >> README', id)
       const { workspace } = await api.service.readSandbox(id)
       await api.service.destroySandbox(id)
@@ -363,6 +305,73 @@ describe.skipIf(noNodes !== undefined)(
 
       expect([...names].toSorted()).toEqual(['egress-credentials', 'egress-proxy'])
       expect([...holders]).toEqual(['egress-credentials'])
+    })
+
+    it('keeps to the policies when every process of the sandbox has been killed', async () => {
+      const { id } = await startSandbox()
+      const { items } = await api.service.readEvents(id, { limit: 1000 })
+      const name = (items as RunEnvelope[]).flatMap(({ event }) =>
+        event.type === 'sandbox.execution_pod.bound' ? [event.data.podName] : [],
+      )[0]
+      const path = { apiVersion: 'v1', plural: 'pods', namespace: SANDBOXES, name: name ?? '' }
+      const endpoint = async (namespace: string, service: string): Promise<[string, number]> => {
+        const { subsets } = await api.rig.client.get({
+          apiVersion: 'v1',
+          plural: 'endpoints',
+          namespace,
+          name: service,
+        })
+        return [subsets[0].addresses[0].ip, subsets[0].ports[0].port]
+      }
+      const [pod, [proxy], [replica]] = await Promise.all([
+        api.rig.client.get(path),
+        untilReady(2),
+        api.replicas(),
+      ])
+      const cells = [
+        ['a host of the list, without the proxy', GIT_PLACE.address, GIT_PLACE.port] as const,
+        ['the health port of the proxy', String(proxy?.['status'].podIP), EGRESS_HEALTH_PORT] as const,
+        ['the API server', ...(await endpoint('default', 'kubernetes'))] as const,
+        ['the API', replica?.ip ?? '', API_PORT] as const,
+        ['the resolver', ...(await endpoint('kube-system', 'kube-dns'))] as const,
+        ['the Service of the API server', '10.96.0.1', 443] as const,
+        ['the metadata', '169.254.169.254', 80] as const,
+      ].map(([title, host, port]) => ({
+        title,
+        protocol: 'TCP' as const,
+        host,
+        port,
+        isMeant: host === PROXY,
+      }))
+
+      const dead = await killAllOf(api.rig.cluster, pod)
+      onTestFinished(() => dead.prober.stop())
+      const reachedByNode = await dead.probeFromNode(cells)
+      const watch = startWatch(dead.prober, cells)
+      try {
+        // The network of the pod still works: the proxy answers, and refuses, because the relay alone has the token.
+        expect(
+          await dead.run(
+            `HTTPS_PROXY=http://${PROXY}:3128; export HTTPS_PROXY; ${connectTo(`${GIT_PLACE.host}:443`)}`,
+          ),
+        ).toMatch(/^407 /)
+        await waitUntil({ what: 'ten rounds', timeoutMs: READY_MS, everyMs: 100 }, () =>
+          watch.latest() && watch.rounds.length >= 10 ? true : undefined,
+        )
+      } finally {
+        dead.release()
+      }
+      await waitUntil({ what: 'the removal of the pod', timeoutMs: READY_MS, everyMs: 500 }, async () => {
+        const { items: left } = await api.rig.client.list({ ...path, name: undefined })
+        return left.some(({ metadata }) => metadata.uid === pod.metadata.uid) ? undefined : true
+      })
+      await watch.stop()
+      await api.service.destroySandbox(id)
+      print(`killed: nothing arrived in ${watch.rounds.length} rounds`)
+
+      // The resolver waits for a whole question. The node itself has no Services.
+      expect(reachedByNode.slice(0, 4)).toEqual(['open', 'open', 'open', 'open'])
+      expect(leaksOf(watch)).toEqual([])
     })
 
     it('gives no way out to a caller without a token', async () => {

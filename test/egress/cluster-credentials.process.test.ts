@@ -62,7 +62,7 @@ type Rig = Awaited<ReturnType<typeof rig>>
 
 /** A run, its placeholder, and a function that sends a request as one of its commands. */
 async function givenRun({ store, keys, replica, credentials, root, target }: Rig) {
-  const runId = await givenNetwork(store)
+  const runId = await givenNetwork(store, { results: { push: 'allow' } })
   const token = await tokenFor({ keys, runId })
   const { relay, port } = await startRelay(`127.0.0.1:${replica.port}`)
   relay.use({ commandsToken: token })

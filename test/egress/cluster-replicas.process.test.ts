@@ -1,50 +1,13 @@
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { createServer, type Socket } from 'node:net'
-import { fileURLToPath } from 'node:url'
-import { expect, it, onTestFinished } from 'vitest'
-import { until } from '../helpers/until.ts'
-import { type Deployment, deploymentRig, givenNetwork, open, startControl, tokenFor } from './cluster-rig.ts'
-import { HOST, portOf, servers, tlsOver } from './proxy-rig.ts'
+import type { Socket } from 'node:net'
+import { expect, it } from 'vitest'
+import { deploymentRig, givenNetwork, open, startControl, tokenFor } from './cluster-rig.ts'
+import { HOST, servers, tlsOver } from './proxy-rig.ts'
+import { startReplicaProcess } from './replica-process.ts'
 
-const SERVER = fileURLToPath(new URL('../../runtime/egress/cluster/server.ts', import.meta.url))
 const TUNNELS = 250
 /** Handshakes at the same time. */
 const BATCH = 25
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const port = portOf(server)
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}
-
-/** One replica in its own process, as in a pod. */
-async function startReplicaProcess({ tokenFile }: Deployment, url: string) {
-  const [port, healthPort] = [await freePort(), await freePort()]
-  const child = spawn(process.execPath, [SERVER], {
-    env: {
-      AGENTWEAVER_EGRESS_CONTROL_URL: url,
-      AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE: tokenFile,
-      AGENTWEAVER_EGRESS_PORT: String(port),
-      AGENTWEAVER_EGRESS_HEALTH_PORT: String(healthPort),
-    },
-    stdio: 'ignore',
-  })
-  onTestFinished(() => void child.kill('SIGKILL'))
-  const metric = async (name: string) => {
-    const text = await (await fetch(`http://127.0.0.1:${healthPort}/metrics`)).text()
-    return Number(new RegExp(`^${name} (\\d+)`, 'm').exec(text)?.[1])
-  }
-  await until('the replica lists the sandbox', () =>
-    metric('agentweaver_egress_sandboxes').then(
-      (count) => count === 1,
-      () => false,
-    ),
-  )
-  return { port, child, connections: () => metric('agentweaver_egress_connections') }
-}
 
 async function echoes(socket: Socket): Promise<string> {
   socket.write('hello')

@@ -11,9 +11,11 @@ import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/poli
 import { NO_CREDENTIALS } from '../../runtime/api/credentials/credentials.ts'
 import { placeholderOf, shapeOf } from '../../runtime/api/credentials/placeholder.ts'
 import { NO_OWN_CREDENTIALS } from '../../runtime/api/credentials/user-credentials.ts'
+import { ByteShares, type ByteSharesOptions } from '../../runtime/api/egress/byte-shares.ts'
 import { ControlHub } from '../../runtime/api/egress/control-hub.ts'
 import { buildControlApp } from '../../runtime/api/egress/control-listener.ts'
 import type { RouteOf, ServersOf } from '../../runtime/api/egress/control-state.ts'
+import { ModelBudgets } from '../../runtime/api/egress/model-budgets.ts'
 import { rulesFor } from '../../runtime/api/egress/network-rules.ts'
 import { ReportWriter } from '../../runtime/api/egress/report-writer.ts'
 import { createRunCredentials } from '../../runtime/api/egress/run-credentials.ts'
@@ -102,15 +104,21 @@ export type Deployment = Awaited<ReturnType<typeof deploymentRig>> & {
   readonly routeOf?: RouteOf
   readonly serversOf?: ServersOf
   readonly clock?: () => Date
+  /** How the bytes of a run are shared. */
+  readonly bytes?: Omit<ByteSharesOptions, 'store'>
 }
 
 /** The control port of one process of the API. */
 export async function startControl(
-  { store, keys, rules, credentials, routeOf, serversOf, clock = () => new Date() }: Deployment,
+  { store, keys, rules, credentials, routeOf, serversOf, bytes, clock = () => new Date() }: Deployment,
   port = 0,
 ) {
+  const budgets = new ModelBudgets(store)
+  const shares = new ByteShares({ store, ...bytes })
   const parts = {
     store,
+    budgets,
+    shares,
     audit: createAuditTrail(keys),
     redact: (text: string) => text,
     clock,
@@ -124,7 +132,16 @@ export async function startControl(
   const state = { store, rules, restrictions, credentials, routeOf, serversOf, clock, log }
   const hub = new ControlHub({ ...state, authorities: trust.authorities })
   const app: FastifyInstance = buildControlApp({
-    ...{ ...state, hub, writer, identities, subject: PROXY_SUBJECT, jwksFile: keys.jwksFile },
+    ...{
+      ...state,
+      hub,
+      writer,
+      budgets,
+      shares,
+      identities,
+      subject: PROXY_SUBJECT,
+      jwksFile: keys.jwksFile,
+    },
   })
   const url = await app.listen({ host: '127.0.0.1', port })
   onTestFinished(() => app.close())
@@ -138,7 +155,7 @@ const QUICK = { healthPort: 0, log: silentLog, drain: { leadMs: 0, openMs: 0 } }
 export async function startProxy(
   { tokenFile, folder }: Deployment,
   url: string,
-  more: Pick<ReplicaOptions, 'upstream'> = {},
+  more: Pick<ReplicaOptions, 'upstream' | 'limits'> = {},
 ) {
   const listen = { port: 0, brokerPath: brokerPathIn(folder) }
   const replica = await startReplica({ ...QUICK, url, tokenFile, listen, ...more })

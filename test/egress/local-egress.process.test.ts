@@ -61,12 +61,13 @@ function rig({
     store: { engine: 'sqlite', listRestrictions: async () => [...rows] },
     log: silentLog,
   })
-  const store = { readRun }
+  const store = { readRun, listPushed: async () => [] }
   const rules = createNetworkRules(loadEgressPolicy(POLICY))
   const credentials = createRunCredentials(NO_CREDENTIALS, NO_OWN_CREDENTIALS, new Uint8Array(32))
   const egress = new LocalEgress({
     ...{ store, restrictions, rules, trust, credentials, writer, keys, log: silentLog },
     routeOf: () => undefined,
+    budgets: { reserve: async () => ({ ok: true }), chargeAll: async () => undefined },
     clock,
   })
   onTestFinished(async () => {

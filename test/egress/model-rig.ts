@@ -17,6 +17,7 @@ import type {
 } from '../../contracts/egress.ts'
 import { EgressState as State } from '../../contracts/egress.ts'
 import { type EgressTokenRequest, signEgressToken } from '../../runtime/api/egress/sign-token.ts'
+import type { Reserve } from '../../runtime/egress/admit.ts'
 import { CredentialValues } from '../../runtime/egress/credentials/values.ts'
 import { EGRESS_LIMITS, type EgressLimits } from '../../runtime/egress/limits.ts'
 import type { Resolve } from '../../runtime/egress/look-ups.ts'
@@ -50,6 +51,10 @@ interface ModelRigOptions {
   readonly isTls?: boolean
   readonly hasKey?: boolean
   readonly resolve?: Resolve
+  readonly reserve?: Reserve
+  readonly onReport?: (report: EgressReport) => void
+  /** The run of the sandbox. */
+  readonly runId?: string
 }
 
 const stream: Answer = (_request, response) => {
@@ -77,7 +82,11 @@ export async function modelRig(options: ModelRigOptions = {}) {
   )
   const reports: EgressReport[] = []
   const common = {
-    report: (report: EgressReport) => void reports.push(report),
+    report: (report: EgressReport) => {
+      reports.push(report)
+      options.onReport?.(report)
+    },
+    ...(options.reserve && { reserve: options.reserve }),
     limits: { ...EGRESS_LIMITS, ...limits },
     roots: [authority.certificate],
     resolve: options.resolve ?? (async () => ['127.0.0.1']),
@@ -93,7 +102,7 @@ export async function modelRig(options: ModelRigOptions = {}) {
     ...(hasKey && { credential: 'model-key', brokerPath }),
     ...route,
   }
-  const state = (changes: Partial<ModelRoute> = {}, runId = 'run') => {
+  const state = (changes: Partial<ModelRoute> = {}, runId = options.runId ?? 'run') => {
     const common = { runId, generation: 1, phase: 'work', pod: POD, destinations } as const
     return { ...common, modelRoute: { ...modelRoute, ...changes } }
   }
@@ -114,7 +123,11 @@ export async function modelRig(options: ModelRigOptions = {}) {
     body: unknown = QUESTION,
     change: RequestInit & { path?: string; token?: string } = {},
   ) => {
-    const { path = '/chat/completions', token = await tokenOf(), ...more } = change
+    const {
+      path = '/chat/completions',
+      token = await tokenOf(options.runId === undefined ? {} : { runId: options.runId }),
+      ...more
+    } = change
     const response = await fetch(`${url}${path}`, {
       method: 'POST',
       body: typeof body === 'string' ? body : JSON.stringify(body),

@@ -24,6 +24,7 @@ classes:
 
 const networkOf = (owner: string): LiveNetwork => ({
   ...{ runId: `run-of-${owner}`, generation: 1, kind: 'agent', owner, agentSpec: null, allowedHosts: [] },
+  pushed: [],
   pod: { uid: owner, addresses: ['10.0.0.1'] },
   settings: SandboxSettings.parse({ network_enabled: true }),
 })

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { SandboxSettings, SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { parseRepositorySettings } from '../../policies/agent/settings.ts'
-import { tighten, widenings } from '../../policies/agent/tighten.ts'
+import { pushRuleOf, tighten, widenings } from '../../policies/agent/tighten.ts'
 
 const ceilingOf = (settings: Partial<SandboxSettings>) => SandboxSettings.parse(settings)
 
@@ -21,6 +21,7 @@ const patch: fc.Arbitrary<SandboxSettingsPatch> = fc
       network_enabled: fc.boolean(),
       require_outcome: fc.boolean(),
       approvals: fc.record({ not_by_owner: fc.boolean() }),
+      results: fc.record({ push: fc.constantFrom('ask', 'allow', 'deny') }),
       budgets: fc.record({ steps: limit, tokens: limit }, { requiredKeys: [] }),
     },
     { requiredKeys: [] },
@@ -50,6 +51,8 @@ function isGranted(field: keyof SandboxSettings, wish: unknown, got: SandboxSett
   )
 }
 
+const STRICT = ['allow', 'ask', 'deny']
+
 describe('tighten', () => {
   it('never gives more than the ceiling', () => {
     fc.assert(
@@ -65,6 +68,7 @@ describe('tighten', () => {
         expect(isWithin(got, top)).toBe(true)
         expect(got.require_outcome === true || top.require_outcome !== true).toBe(true)
         expect(got.approvals?.not_by_owner === true || top.approvals?.not_by_owner !== true).toBe(true)
+        expect(STRICT.indexOf(pushRuleOf(got))).toBeGreaterThanOrEqual(STRICT.indexOf(pushRuleOf(top)))
         expect(got.destructive_command_patterns).toEqual(
           expect.arrayContaining(top.destructive_command_patterns),
         )
@@ -152,6 +156,7 @@ describe('the settings file of a hostile repository', () => {
     redact_pii: true,
     require_outcome: true,
     approvals: { not_by_owner: true },
+    results: { push: 'deny' },
     budgets: { steps: 1, model_requests: 1, tokens: 1, event_bytes: 1, wall_seconds: 1 },
     max_output_bytes: 1_048_576,
     allowed_repository_roots: ['/srv'],
@@ -167,6 +172,7 @@ describe('the settings file of a hostile repository', () => {
     redact_pii: 'false',
     require_outcome: 'false',
     approvals: '{ not_by_owner: false }',
+    results: '{ push: allow }',
     budgets: '{ steps: 2, model_requests: 2, tokens: 2, event_bytes: 2, wall_seconds: 2 }',
     max_output_bytes: '104857600',
     allowed_repository_roots: '[/, /srv, /etc]',
@@ -225,6 +231,7 @@ describe('widenings', () => {
         require_outcome: false,
         approvals: { not_by_owner: false },
         setup_commands: ['npm ci'],
+        results: { push: 'allow' },
         budgets: { steps: 5, tokens: 11 },
         max_output_bytes: 104_857_600,
         allowed_repository_roots: ['/srv'],
@@ -237,6 +244,7 @@ describe('widenings', () => {
       'require_outcome',
       'approvals',
       'setup_commands',
+      'results',
       'budgets',
       'max_output_bytes',
       'allowed_repository_roots',

@@ -4,6 +4,7 @@ import type { HostEnvelope, HostEvent } from '../../contracts/events.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
 import { spend, usesOf } from '../../runtime/api/runs/budgets/spend.ts'
 import { watchBudgets } from '../../runtime/api/runs/budgets/wall-clock.ts'
+import type { RunDeps } from '../../runtime/api/runs/deps.ts'
 import type { RunUsage, Store } from '../../runtime/store/store.ts'
 import { startCommitterRig } from './committer-rig.ts'
 
@@ -40,7 +41,8 @@ async function aRigWith(tokens: number) {
           )
       },
     })
-  const driver = (store: Store = rig.store) => rig.driver({ store: withBudget(store) })
+  const driver = (store: Store = rig.store, over: Partial<RunDeps> = {}) =>
+    rig.driver({ store: withBudget(store), ...over })
   const batch = (envelopes: readonly HostEnvelope[]) => ({ runId: rig.runId, generation: 1, envelopes })
   const reports = async () =>
     (await rig.store.readEvents(rig.runId, 0, 1000)).flatMap(({ event }) =>
@@ -93,6 +95,18 @@ it('releases no call of a batch that used up a budget', async () => {
 
   expect(committed.spent).toMatchObject({ kind: 'tokens' })
   expect(committed.decisions).toEqual([])
+})
+
+it('does not count the requests that the egress proxy counts', async () => {
+  const { driver, batch, row } = await aRigWith(1000)
+  const routed = await driver(undefined, { modelProxy: { url: async () => undefined, routes: () => true } })
+
+  await routed.committer.commit(batch([anAnswer(1)]))
+  expect((await row()).usage).toMatchObject({ tokens: 0, model_requests: 0 })
+
+  const { committer } = await driver()
+  await committer.commit(batch([anAnswer(2)]))
+  expect((await row()).usage).toMatchObject({ tokens: 100, model_requests: 1 })
 })
 
 it('reports a used-up budget to a new driver', async () => {

@@ -52,14 +52,25 @@ describe('a budget', () => {
         agent: { kind: 'openaiCompatible', model: 'any-model' },
       })
 
-    const tokens = await loop('tokens', { tokens: 10 * TOKENS_PER_ANSWER })
     const requests = await loop('requests', { model_requests: 5 })
+    const events = await follow(service, requests.id)
+    const used = (await service.readRun(alice, requests.id)).budgets
+    const before = model.requests.length
+    const tokens = await loop('tokens', { tokens: 100 })
+    const refused = await follow(service, tokens.id)
 
-    for (const { id } of [tokens, requests])
-      expect(dataOf(await follow(service, id), 'run.failed')).toMatchObject([{ code: 'budget_exceeded' }])
-    const used = (await service.readRun(alice, tokens.id)).budgets
-    expect(used?.tokens.used).toBe((used?.model_requests.used ?? 0) * TOKENS_PER_ANSWER)
-    expect(used?.tokens.used).toBeGreaterThanOrEqual(180)
+    expect(dataOf(events, 'run.failed')).toMatchObject([{ code: 'budget_exceeded' }])
+    expect(dataOf(events, 'run.budget').at(-1)).toEqual({ kind: 'model_requests', used: 5, limit: 5 })
+    // The proxy and the agent both see the usage of each answer, and it is counted once.
+    expect(used).toMatchObject({ model_requests: { used: 5 }, tokens: { used: 5 * TOKENS_PER_ANSWER } })
+    expect(dataOf(refused, 'run.failed')).toMatchObject([
+      {
+        code: 'budget_exceeded',
+        message: expect.stringMatching(/has used 0 of its budget tokens of 100, and the next request/),
+      },
+    ])
+    expect(dataOf(refused, 'egress.denied')).toMatchObject([{ rule: 'budget', count: 1 }])
+    expect(model.requests, 'nothing was sent').toHaveLength(before)
   })
 
   it('of event bytes stops a run that says too much', async () => {

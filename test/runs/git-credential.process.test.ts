@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { gitService, HOST, TOKEN } from './git-rig.ts'
+import { gitService, HOST, RUNS_PUSH, TOKEN } from './git-rig.ts'
 import { alice, aRun, dataOf, follow, shell } from './service-rig.ts'
 
 /** A service whose runs may use one repository of a git server, with a token that only the service can read. */
 async function aPlace() {
-  const started = await gitService()
+  const started = await gitService({ ceiling: RUNS_PUSH })
   const run = async (commands: readonly string[]) => {
     const path = started.aWorkspace()
     const steps = commands.map((command) => shell(command.replaceAll('URL', started.server.url)))

@@ -10,20 +10,20 @@ export const HOST = 'git.agentweaver-test.com'
 /** The canary: nothing that a sandbox can read may contain it, in any encoding. */
 export const TOKEN = 'ghp_canaryOfTheTestCanaryOfTheTest000001'
 
-/**
- * A service whose runs may use the repository `team/app` of a git server, with a token that only the service can read. The
- * server also has `team/other`, which the egress list does not have.
- */
-export async function gitService({
-  ceiling = 'network_enabled: true\n',
-  env = {},
-  registry,
-}: {
+/** A ceiling with which the commands of runs may push. */
+export const RUNS_PUSH = 'network_enabled: true\nresults: { push: allow }\n'
+
+interface GitPlaceOptions {
   readonly ceiling?: string
-  readonly env?: Record<string, string>
   /** Another name of the server, which the egress list has as an npm registry. */
-  readonly registry?: string
-} = {}) {
+  readonly registry?: string | undefined
+}
+
+/**
+ * A git server with the repository `team/app`, and the variables of a service whose runs may use it, with a token that only
+ * the service can read. The server also has `team/other`, which the egress list does not have.
+ */
+export async function gitPlace({ ceiling = 'network_enabled: true\n', registry }: GitPlaceOptions = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-git-credential-'))
   const authority = createTestAuthority()
   const repositories = join(folder, 'repositories')
@@ -43,18 +43,27 @@ export async function gitService({
   }
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
   writeFileSync(join(folder, 'token'), `${TOKEN}\n`, { mode: 0o600 })
-  const started = await startService({
+  onTestFinished(() => {
+    server.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  const env = {
     AGENTWEAVER_EGRESS_FILE: join(folder, 'egress.yaml'),
     AGENTWEAVER_EGRESS_ROOTS_FILE: join(folder, 'roots.pem'),
     AGENTWEAVER_CREDENTIALS_FILE: join(folder, 'credentials.yaml'),
     AGENTWEAVER_CEILING_FILE: join(folder, 'ceiling.yml'),
     AGENTWEAVER_LOCAL_WARM: '0',
-    ...env,
-  })
-  onTestFinished(async () => {
-    await started.close()
-    server.close()
-    rmSync(folder, { recursive: true, force: true })
-  })
+  }
+  return { server, repositories, env }
+}
+
+/** A service whose runs may use the repository `team/app`. */
+export async function gitService({
+  env = {},
+  ...options
+}: GitPlaceOptions & { readonly env?: Record<string, string> } = {}) {
+  const { server, repositories, env: ofPlace } = await gitPlace(options)
+  const started = await startService({ ...ofPlace, ...env })
+  onTestFinished(started.close)
   return { ...started, server, repositories }
 }

@@ -8,7 +8,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import type { PlanStep } from '../../contracts/agents.ts'
 import type { StartRunInput } from '../../contracts/api.ts'
 import { until } from '../helpers/until.ts'
-import { gitService, HOST } from './git-rig.ts'
+import { gitService, HOST, RUNS_PUSH } from './git-rig.ts'
 import { alice, aRun, dataOf, follow, shell, typesOf } from './service-rig.ts'
 
 type Service = Awaited<ReturnType<typeof gitService>>
@@ -28,7 +28,7 @@ async function start(place: Service, steps: PlanStep[], change: Partial<StartRun
 it.each(['linux-bwrap', 'linux-namespaces'])(
   'with %s: clones the repository before the first turn, and diffs against its commit',
   async (backend) => {
-    const place = await gitService({ env: { AGENTWEAVER_ISOLATION: backend } })
+    const place = await gitService({ ceiling: RUNS_PUSH, env: { AGENTWEAVER_ISOLATION: backend } })
     const base = commitOf(place, 'main')
 
     const { id, events } = await start(place, [

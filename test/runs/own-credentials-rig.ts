@@ -11,6 +11,7 @@ import { GitServer } from '../fakes/git-server.ts'
 import { startNameProxy } from '../fakes/name-proxy.ts'
 import { createTestAuthority } from '../fakes/test-authority.ts'
 import { until } from '../helpers/until.ts'
+import { RUNS_PUSH } from './git-rig.ts'
 import { aRun, shell, startService } from './service-rig.ts'
 
 export const REGISTRY = 'npm.agentweaver-test.com'
@@ -80,7 +81,7 @@ export async function aCompany({
   github = '',
   operatorsToken = false,
   names = [],
-  ceiling = 'network_enabled: true\n',
+  ceiling = RUNS_PUSH,
   hasGitHubApi = true,
 }: Omit<Options, 'env'> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-own-credentials-'))

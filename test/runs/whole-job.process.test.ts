@@ -4,7 +4,7 @@ import type { RunEnvelope } from '../../contracts/events.ts'
 import { startModelServer } from '../fakes/model-server.ts'
 import { createNpmPackage, serveNpm } from '../fakes/npm-package.ts'
 import { CONTROL, planOfProject, workOnProject } from '../fakes/npm-project-work.ts'
-import { gitService, HOST, TOKEN } from './git-rig.ts'
+import { gitService, HOST, RUNS_PUSH, TOKEN } from './git-rig.ts'
 import { alice, aRun, dataOf, follow } from './service-rig.ts'
 
 const NPM = 'npm.agentweaver-test.com'
@@ -18,6 +18,7 @@ async function place() {
   const model = await startModelServer({ respond: workOnProject(TOKEN) })
   onTestFinished(() => model.close())
   const found = await gitService({
+    ceiling: RUNS_PUSH,
     registry: NPM,
     env: { OPENAI_BASE_URL: model.url, AGENTWEAVER_MODEL_CREDENTIAL: 'git' },
   })

@@ -24,6 +24,8 @@ export function testErasure(engine: StoreUnderTest): void {
         { runId: id, name: 'patch', maxBytes: 10 },
         Readable.from([Buffer.from('text')]),
       )
+      const pushed = { repository: 'h:443/a', ref: `refs/heads/agentweaver/${id}/a`, commit: 'a'.repeat(40) }
+      await store().transaction((tx) => tx.recordPushed(id, { ...pushed, at: '2026-01-01T00:00:00.000Z' }))
       const erase = () => store().transaction((tx) => tx.eraseRun(id))
 
       await expect(erase()).rejects.toMatchObject({ code: 'conflict' })
@@ -33,6 +35,7 @@ export function testErasure(engine: StoreUnderTest): void {
 
       expect(await store().readRun(id)).toBeUndefined()
       expect(await store().readBlob(id, 'patch')).toBeUndefined()
+      expect(await store().listPushed(id)).toEqual([])
       expect(await store().readEvents(other, 0, 10)).toHaveLength(1)
     })
 

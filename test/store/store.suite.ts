@@ -7,6 +7,7 @@ import { testEvents } from './events.suite.ts'
 import { testHolders } from './holders.suite.ts'
 import { testProcesses } from './processes.suite.ts'
 import { testQueue } from './queue.suite.ts'
+import { testReservations } from './reservations.suite.ts'
 import { testRestrictions } from './restrictions.suite.ts'
 import { testRuns } from './runs.suite.ts'
 import { testService } from './service.suite.ts'
@@ -22,6 +23,7 @@ export function testStore(engine: StoreUnderTest): void {
     testWork(engine)
     testService(engine)
     testTrustedFolders(engine)
+    testReservations(engine)
     testRestrictions(engine)
     testAudit(engine)
     testBlobs(engine)

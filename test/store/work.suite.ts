@@ -280,6 +280,32 @@ export function testWork(engine: StoreUnderTest): void {
       })
     })
 
+    it('keeps the last commit of each branch that a run pushed, and forgets the oldest branches', async () => {
+      const [runId, other] = [await givenRun(store()), await givenRun(store())]
+      const repository = 'git.example.com:443/team/app'
+      const push = (run: string, [name, commit]: [name: string, commit: string], second = 0) =>
+        store().transaction((tx) =>
+          tx.recordPushed(run, {
+            repository,
+            ref: `refs/heads/agentweaver/${run}/${name}`,
+            commit: commit.repeat(40),
+            at: new Date(Date.UTC(2026, 0, 1, 0, 0, second)).toISOString(),
+          }),
+        )
+      await push(runId, ['fix', 'a'])
+      await push(other, ['fix', 'b'])
+      await push(runId, ['fix', 'c'])
+
+      const ref = `refs/heads/agentweaver/${runId}/fix`
+      expect(await store().listPushed(runId)).toEqual([{ repository, ref, commit: 'c'.repeat(40) }])
+
+      for (let at = 1; at <= 100; at += 1) await push(runId, [`branch-${at}`, 'd'], at)
+      const kept = await store().listPushed(runId)
+      expect(kept).toHaveLength(100)
+      expect(kept.some((one) => one.ref === ref)).toBe(false)
+      expect(await store().listPushed(other)).toHaveLength(1)
+    })
+
     it('keeps a claim from before it is asked for until it is released', async () => {
       const runId = await givenRun(store())
       const claim = aClaim(runId, { handle: { pid: 7, folder: AWKWARD } })

@@ -86,21 +86,39 @@ export function refFault(ref: string): string | undefined {
 /** How far a list of destinations allows to clone a repository: not its host, not this repository, or completely. */
 export function cloneAccess(
   destinations: readonly EgressDestination[],
-  { host, port, path }: GitUrl,
+  repository: GitUrl,
   phase: RunPhase,
 ): 'host' | 'repository' | 'allowed' {
-  const named = destinations.filter(
+  const named = namedBy(destinations, repository, phase)
+  if (named.length === 0) return 'host'
+  const allows = requestsOf(named, repository)
+  return allows('GET', '/info/refs') && allows('POST', '/git-upload-pack') ? 'allowed' : 'repository'
+}
+
+/** Whether a list of destinations that allows to clone a repository also allows to push to it. */
+export const mayPush = (
+  destinations: readonly EgressDestination[],
+  repository: GitUrl,
+  phase: RunPhase,
+): boolean => requestsOf(namedBy(destinations, repository, phase), repository)('POST', '/git-receive-pack')
+
+const namedBy = (
+  destinations: readonly EgressDestination[],
+  { host, port }: GitUrl,
+  phase: RunPhase,
+): EgressDestination[] =>
+  destinations.filter(
     (one) =>
       one.caller === 'any' &&
       hasHost([one.host], host) &&
       one.ports.includes(port) &&
       one.phases.includes(phase),
   )
-  if (named.length === 0) return 'host'
-  const allows = (method: string, end: string) =>
+
+const requestsOf =
+  (named: readonly EgressDestination[], { path }: GitUrl) =>
+  (method: string, end: string): boolean =>
     ['', '.git'].some((suffix) => named.some((one) => allowsRequest(one, method, `/${path}${suffix}${end}`)))
-  return allows('GET', '/info/refs') && allows('POST', '/git-upload-pack') ? 'allowed' : 'repository'
-}
 
 const allowsRequest = ({ requests, methods }: EgressDestination, method: string, path: string): boolean =>
   (requests ?? [{ methods, paths: ['/**'] }]).some(

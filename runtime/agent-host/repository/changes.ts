@@ -3,8 +3,12 @@ import type { ChangesRequest } from '../../../contracts/git-source.ts'
 import { CHANGES_LIMITS } from '../../../contracts/git-source.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import { untilDrained } from '../../workspace/archive/until-drained.ts'
-import { type GitToolbox, runGit } from './git-command.ts'
+import { type GitScript, type GitToolbox, runGit } from './git-command.ts'
 import { failureText, GitMessages } from './progress.ts'
+
+/** How two trees are compared. */
+export const COMPARE =
+  '-c core.quotePath=false diff-tree -r -M -l2000 --full-index --no-color --no-ext-diff --no-textconv'
 
 /**
  * Compares the files with the base commit by content, through an index of its own: the index, the configuration and the
@@ -33,7 +37,7 @@ tree() {
   own write-tree
 }
 after=$(tree diff "$BASE") || exit 1
-compare() { own -c core.bare=true -c core.quotePath=false diff-tree -r -M -l2000 --full-index --no-color --no-ext-diff --no-textconv "$@" "$BASE^{tree}" "$after"; }
+compare() { own -c core.bare=true ${COMPARE} "$@" "$BASE^{tree}" "$after"; }
 compare -z --raw >"$work/raw" && compare -z --numstat >"$work/numstat" || exit 1
 compare -p | head -c ${CHANGES_LIMITS.maxPatchBytes + 1} >"$work/patch"
 bundle() {
@@ -60,11 +64,19 @@ done
 `
 
 /** Streams the changes of a workspace. The run may have changed its git directory, so they are only its report. */
-export function streamChanges(
+export const streamChanges = (
   toolbox: GitToolbox,
   { base, ref }: ChangesRequest,
   timeoutMs: number = CHANGES_LIMITS.timeoutMs,
-): PassThrough {
+): PassThrough =>
+  streamScript(
+    toolbox,
+    { script: CHANGES, environment: { BASE: base, REF: ref }, timeoutMs },
+    'compare the files with the base commit',
+  )
+
+/** Streams what a script prints. Without an exit status of 0, the stream fails with the message of git. */
+export function streamScript(toolbox: GitToolbox, script: GitScript, what: string): PassThrough {
   const out = new PassThrough()
   const stop = new AbortController()
   out.once('close', () => stop.abort())
@@ -73,11 +85,11 @@ export function streamChanges(
     if (stream === 'stderr') messages.push(bytes)
     else if (!out.destroyed && !out.write(bytes)) await untilDrained(out)
   }
-  const script = { script: CHANGES, environment: { BASE: base, REF: ref }, timeoutMs }
   runGit(toolbox, script, { onChunk, signal: stop.signal }).then(
     (result) => {
       if (result.exitCode === 0 && !result.outputTruncated) out.end()
-      else out.destroy(new SandboxError('workspace_invalid', whyNone(result, failureText(messages.end()))))
+      else
+        out.destroy(new SandboxError('workspace_invalid', whyNone(result, failureText(messages.end()), what)))
     },
     (error: Error) => out.destroy(error),
   )
@@ -87,7 +99,6 @@ export function streamChanges(
 const whyNone = (
   { timedOut, message }: { readonly timedOut: boolean; readonly message?: string | undefined },
   said: string,
+  what: string,
 ): string =>
-  timedOut
-    ? 'git took too long to compare the files with the base commit'
-    : `git cannot compare the files with the base commit: ${said || message || 'it gave no reason'}`
+  timedOut ? `git took too long to ${what}` : `git cannot ${what}: ${said || message || 'it gave no reason'}`

@@ -7,7 +7,10 @@ import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { RunSession } from '../session/run-session.ts'
 
-/** Clones a repository into the workspace before the first turn, and reports what a run changed in it. */
+/**
+ * Clones a repository into the workspace before the first turn, reports what a run changed in it, and pushes the commits of
+ * another run for a person.
+ */
 export function registerRepositoryRoutes(
   scope: FastifyInstance,
   { session, log }: { readonly session: () => RunSession; readonly log: Log },
@@ -52,6 +55,26 @@ export function registerRepositoryRoutes(
     const changes = streamChanges(session().toolbox, ChangesRequest.parse(request.body))
     await begun(changes)
     return reply.type('application/octet-stream').send(changes)
+  })
+
+  scope.post(AGENT_HOST_ROUTES.openPush, async (request, reply) => {
+    const [{ OpenPush }, { streamPushed }] = await Promise.all([
+      import('../../../contracts/push.ts'),
+      import('./push.ts'),
+    ])
+    const changes = streamPushed(session().toolbox, OpenPush.parse(request.body))
+    await begun(changes)
+    return reply.type('application/octet-stream').send(changes)
+  })
+
+  scope.post(AGENT_HOST_ROUTES.sendPush, async (request, reply) => {
+    const [{ SendPush }, { sendPush }] = await Promise.all([
+      import('../../../contracts/push.ts'),
+      import('./push.ts'),
+    ])
+    const stop = new AbortController()
+    reply.raw.once('close', () => stop.abort(new SandboxError('conflict', 'the caller left')))
+    return sendPush(session().toolbox, SendPush.parse(request.body), stop.signal)
   })
 }
 

@@ -1,7 +1,7 @@
 import type { EgressState } from '../../../contracts/egress.ts'
 
 /** Sent and received by all sandboxes of a run. */
-const BYTES_PER_RUN = 64 * 1024 ** 3
+export const BYTES_PER_RUN = 64 * 1024 ** 3
 const MAX_RUNS = 10_000
 
 /**

@@ -12,6 +12,7 @@ import { patiently } from '../runs/drive/patient-store.ts'
 import { repeat } from '../runs/repeat.ts'
 import type { RouteOf, ServersOf } from './control-state.ts'
 import type { NetworkRules } from './network-rules.ts'
+import { classOf } from './push-state.ts'
 import type { ReportWriter } from './report-writer.ts'
 import type { RunCredentials } from './run-credentials.ts'
 import { signEgressToken } from './sign-token.ts'
@@ -91,7 +92,7 @@ export class ClusterEgress implements SandboxEgress {
     if (!podAddresses) return undefined
     const log = this.#options.log.child({ runId: served.runId })
     const run = await patiently(() => store.readRun(served.runId), { signal: served.signal, log })
-    const listed = run && rules.destinationsOf(run, served.kind)
+    const listed = run && rules.destinationsOf(run, classOf(run, served.kind))
     if (!run || (!listed && !this.#isForAgent(run))) return undefined
     const pod: EgressPod = { uid: uids.pod, addresses: [...podAddresses] }
     const network = { ...keyPart(served), kind: served.kind, pod, owner: run.owner }
@@ -109,6 +110,10 @@ export class ClusterEgress implements SandboxEgress {
   #isForAgent(run: Pick<RunRow, 'agentSpec' | 'owner'>): boolean {
     const { routeOf, serversOf } = this.#options
     return routeOf?.(run) !== undefined || serversOf?.(run) !== undefined
+  }
+
+  routes(run: Pick<RunRow, 'agentSpec' | 'owner'>): boolean {
+    return this.#options.modelUrl !== undefined && this.#options.routeOf?.(run) !== undefined
   }
 
   /** Base URL for agents. Undefined without one. Throws `unavailable` if no replica of the proxy is connected. */
@@ -178,8 +183,11 @@ export class ClusterEgress implements SandboxEgress {
   async #grantOf({ runId, generation, kind, pod, owner }: OwnedNetwork): Promise<EgressGrant> {
     const { store, rules, credentials, trust, keys, clock } = this.#options
     const run = await store.readRun(runId)
-    const listed = run && rules.destinationsOf(run, kind)
-    const { placeholders, environment } = credentials.forRun({ id: runId, owner }, listed ?? [])
+    const listed = run && rules.destinationsOf(run, classOf(run, kind))
+    const { placeholders, environment } = credentials.forRun(
+      { id: runId, owner, ...(run && { settings: run.settings }) },
+      listed ?? [],
+    )
     const isTerminated = listed?.some(({ authority }) => authority !== undefined)
     const sign = (caller: EgressCaller) =>
       signEgressToken(keys.ticketKey, { runId, generation, caller, pod, now: clock() })

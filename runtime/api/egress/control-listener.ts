@@ -8,6 +8,7 @@ import { messageOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { Store } from '../../store/store.ts'
 import { listen } from '../start/listen.ts'
+import { type BudgetRouteOptions, registerBudgetRoutes } from './budget-routes.ts'
 import { type ControlCaller, type ControlCallersOptions, identifyCallers, refuse } from './control-callers.ts'
 import type { ControlHub } from './control-hub.ts'
 import { MessageWriter } from './control-state.ts'
@@ -16,6 +17,7 @@ import type { ReportWriter } from './report-writer.ts'
 
 export interface ControlListenerOptions
   extends ControlCallersOptions,
+    BudgetRouteOptions,
     Omit<CredentialRouteOptions, 'store' | 'callerOf'> {
   readonly hub: ControlHub
   readonly writer: Pick<ReportWriter, 'accept'>
@@ -60,6 +62,7 @@ export function buildControlApp(options: ControlListenerOptions): FastifyInstanc
     return reply.code(204).send()
   })
   registerCredentialRoute(app, { ...options, callerOf })
+  registerBudgetRoutes(app, options)
   return app
 }
 

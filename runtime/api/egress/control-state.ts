@@ -9,7 +9,9 @@ import type { EgressControlMessage } from '../../../contracts/egress-control.ts'
 import { canonicalJson } from '../../kit/canonical-json.ts'
 import type { LiveNetwork } from '../../store/egress.ts'
 import type { Restrictions } from '../runs/restrictions/restrictions.ts'
+import { meteredPart } from './model-budgets.ts'
 import type { NetworkRules } from './network-rules.ts'
+import { classOf, pushOf } from './push-state.ts'
 import type { RunCredentials } from './run-credentials.ts'
 import { phaseOf } from './run-phase.ts'
 
@@ -40,7 +42,8 @@ function generationOf(
   network: LiveNetwork,
   { rules, restrictions, credentials, routeOf, serversOf, clock = () => new Date() }: StateParts,
 ): EgressGeneration | undefined {
-  const { runId, generation, kind, owner, pod } = network
+  const { runId, generation, owner, pod } = network
+  const kind = classOf(network, network.kind)
   const route = routeOf?.(network)
   const servers = serversOf?.(network)
   const listed = rules.destinationsOf(network, kind)
@@ -53,9 +56,10 @@ function generationOf(
     ? credentials.forRun({ id: runId, owner }, reachable)
     : { placeholders: [], destinations: NOWHERE }
   const phase = phaseOf(network, generation, clock())
-  const modelRoute = route && { ...route, ...(isFrozen && { isFrozen }) }
+  const modelRoute = route && { ...route, ...meteredPart(network.settings), ...(isFrozen && { isFrozen }) }
   return {
     ...{ runId, generation, phase, pod, restriction, destinations, withheld },
+    ...pushOf(network, network.pushed, placeholders.length > 0),
     ...(placeholders.length > 0 && { placeholders }),
     ...(modelRoute && { modelRoute }),
   }

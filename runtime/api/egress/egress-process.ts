@@ -3,7 +3,13 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import { type CredentialAnswer, EgressReport, type EgressState } from '../../../contracts/egress.ts'
+import {
+  type CredentialAnswer,
+  EgressReport,
+  type EgressState,
+  type ReservationAnswer,
+} from '../../../contracts/egress.ts'
+import type { ReservationDecision, ReservationRequest } from '../../../contracts/egress-budgets.ts'
 import { UPSTREAM_PROXY_KEY } from '../../../contracts/egress-proxy-env.ts'
 import { deadline } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
@@ -25,13 +31,16 @@ const LOOKUP_THREADS = '32'
 const CREDENTIAL_ROLE = 'credentials'
 
 type EgressKeys = NonNullable<EgressState['listen']>['keys']
-type Report = Exclude<EgressReport, { type: 'applied' | 'credential-wanted' }>
+type Report = Exclude<EgressReport, { type: 'applied' | 'credential-wanted' | 'reservation-wanted' }>
 export type CredentialWanted = Extract<EgressReport, { type: 'credential-wanted' }>
+type ReservationWanted = Extract<EgressReport, { type: 'reservation-wanted' }>
 
 export interface EgressProcessOptions {
   readonly log: Log
   /** Returns the value of a credential for the process that inserts credentials. No other process may ask for one. */
   readonly onWanted?: (wanted: CredentialWanted) => Promise<CredentialAnswer['answer']>
+  /** Decides about a part of a run's budgets. */
+  readonly reserve: (request: ReservationRequest) => Promise<ReservationDecision>
   /** Public keys of tokens. With them, the proxy serves callers with a token on a port of loopback. */
   readonly readKeys?: () => Promise<EgressKeys>
   /** PEM file with roots that the proxy accepts in addition to the public ones. */
@@ -52,6 +61,9 @@ function parseReport(line: string): EgressReport | undefined {
     return undefined
   }
 }
+
+const write = ({ stdin }: ChildProcess, line: CredentialAnswer | ReservationAnswer) =>
+  (stdin as Writable).write(`${JSON.stringify(line)}\n`)
 
 interface Waiting {
   readonly revision: number
@@ -157,6 +169,10 @@ export class EgressProcess {
       this.#answer(child, report)
       return
     }
+    if (report.type === 'reservation-wanted') {
+      void this.#reserve(child, report)
+      return
+    }
     if (report.type !== 'applied') {
       this.#options.onReport(report)
       return
@@ -184,12 +200,18 @@ export class EgressProcess {
       return
     }
     onWanted(wanted).then(
-      (answer) => {
-        const line: CredentialAnswer = { type: 'credential', id: wanted.id, answer }
-        ;(child.stdin as Writable).write(`${JSON.stringify(line)}\n`)
-      },
+      (answer) => write(child, { type: 'credential', id: wanted.id, answer }),
       (error: unknown) => log.error('a credential could not be sent', { error: messageOf(error) }),
     )
+  }
+
+  async #reserve(child: ChildProcess, { id, request }: ReservationWanted): Promise<void> {
+    const { reserve, log } = this.#options
+    const decision = await reserve(request).catch((error: unknown) => {
+      log.error('a budget could not be read', { runId: request.runId, error: messageOf(error) })
+      return undefined
+    })
+    write(child, { type: 'reservation', id, ...(decision && { decision }) })
   }
 
   #settle(isMeant: (waiting: Waiting) => boolean, settle: (waiting: Waiting) => void): void {

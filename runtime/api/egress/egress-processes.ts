@@ -6,7 +6,10 @@ import { type CredentialWanted, EgressProcess, type EgressProcessOptions } from 
 import type { EgressTrust } from './trust.ts'
 
 export interface EgressProcessesOptions
-  extends Pick<EgressProcessOptions, 'log' | 'onReport' | 'onLost' | 'complete' | 'upstreamProxy'> {
+  extends Pick<
+    EgressProcessOptions,
+    'log' | 'onReport' | 'onLost' | 'complete' | 'upstreamProxy' | 'reserve'
+  > {
   readonly trust: EgressTrust
   readonly readKeys: NonNullable<EgressProcessOptions['readKeys']>
   /** Returns the value of a credential. */
@@ -25,8 +28,8 @@ export class EgressProcesses {
   #isBrokerStarted = false
 
   constructor(options: EgressProcessesOptions) {
-    const { log, onReport, onLost, complete, trust, readKeys, upstreamProxy } = options
-    const common = { log, onLost, complete, rootsFile: trust.rootsFile, upstreamProxy }
+    const { log, onReport, onLost, complete, trust, readKeys, upstreamProxy, reserve } = options
+    const common = { log, onLost, complete, rootsFile: trust.rootsFile, upstreamProxy, reserve }
     this.#options = options
     this.#proxy = new EgressProcess({ ...common, onReport, readKeys })
     this.#broker = new EgressProcess({

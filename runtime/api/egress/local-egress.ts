@@ -12,6 +12,7 @@ import { bestEffort } from '../../kit/best-effort.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { BoundSandbox } from '../../sandboxes/provider.ts'
+import type { PushedBranch } from '../../store/pushes.ts'
 import type { RunRow, Store } from '../../store/store.ts'
 import type { CheckAccess } from '../credentials/credential-check.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
@@ -22,7 +23,9 @@ import { ByteBudgets } from './byte-budgets.ts'
 import { type CheckTarget, createCheckNetwork } from './check-network.ts'
 import type { CredentialWanted } from './egress-process.ts'
 import { EgressProcesses } from './egress-processes.ts'
+import { type ModelBudgets, meteredPart } from './model-budgets.ts'
 import type { NetworkRules } from './network-rules.ts'
+import { classOf, pushOf } from './push-state.ts'
 import { readEgressKeys } from './read-keys.ts'
 import type { ReportWriter } from './report-writer.ts'
 import { type RunCredentials, writeEnvironment } from './run-credentials.ts'
@@ -32,7 +35,7 @@ import { type EgressTrust, writeTrustBundle } from './trust.ts'
 import type { SandboxEgress, SandboxNetwork, ServedRun } from './with-egress.ts'
 
 export interface LocalEgressOptions {
-  readonly store: Pick<Store, 'readRun'>
+  readonly store: Pick<Store, 'readRun' | 'listPushed'>
   readonly restrictions: Pick<Restrictions, 'of' | 'onChange'>
   readonly rules: NetworkRules
   /** The authority that sandboxes trust, and what else they trust. */
@@ -43,6 +46,7 @@ export interface LocalEgressOptions {
   readonly keys: Pick<DeploymentKeys, 'ticketKey' | 'jwksFile'>
   readonly clock: () => Date
   readonly writer: ReportWriter
+  readonly budgets: Pick<ModelBudgets, 'reserve' | 'chargeAll'>
   /** `http://HOST:PORT` of the company's proxy. */
   readonly upstreamProxy?: string | undefined
   readonly log: Log
@@ -107,7 +111,7 @@ export class LocalEgress implements SandboxEgress {
   readonly #unfollow: () => void
   readonly #renewals = new Map<string, AccessRenewal>()
   readonly #closing = new Map<string, Promise<void>>()
-  readonly #budgets = new ByteBudgets()
+  readonly #bytes = new ByteBudgets()
   readonly #renewal: NodeJS.Timeout
   #revision = 0
   /** Changes of what people allowed. A sandbox that was read before the last one is read again. */
@@ -130,10 +134,11 @@ export class LocalEgress implements SandboxEgress {
       readCredential: (wanted) => this.#readCredential(wanted),
       readKeys: () => readEgressKeys(options.keys.jwksFile),
       onReport: ({ runId, ...report }) => {
-        if (report.type === 'usage') this.#budgets.add(runId, report.bytes)
+        if (report.type === 'usage') this.#bytes.add(runId, report.bytes)
         else writer.write(runId, report)
       },
-      complete: (state) => this.#budgets.applyTo(state),
+      complete: (state) => this.#bytes.applyTo(state),
+      reserve: (request) => options.budgets.reserve(request),
       onLost: () => this.#tellLost(),
     })
     this.#renewal = setInterval(() => void this.#renew(), RENEWAL_MS)
@@ -153,6 +158,10 @@ export class LocalEgress implements SandboxEgress {
     const upstreamProxy = isOpen ? this.#options.upstreamProxy : undefined
     const close = () => this.close({ runId, generation })
     return { loosened, upstreamProxy, close, ...(hasRoute && this.#access(sandbox)) }
+  }
+
+  routes(run: Pick<RunRow, 'agentSpec' | 'owner'>): boolean {
+    return this.#options.routeOf(run) !== undefined
   }
 
   /** Base URL for agents. Starts the proxy. Throws `unavailable` if it does not run. */
@@ -272,16 +281,20 @@ export class LocalEgress implements SandboxEgress {
 
   /** What a sandbox may reach. Undefined without network access. */
   async #read(sandbox: EgressSandbox): Promise<Opened | undefined> {
-    const { runId, generation, kind, socketPath, brokerPath, signal } = sandbox
+    const { runId, generation, socketPath, brokerPath, signal } = sandbox
     const { store, rules, credentials, clock } = this.#options
     const log = this.#options.log.child({ runId })
     let changes: number
     let run: RunRow | undefined
+    let pushed: readonly PushedBranch[] = []
     do {
       changes = this.#changes
       run = await patiently(() => store.readRun(runId), { signal, log })
+      const of = run?.push?.runId ?? runId
+      pushed = await patiently(() => store.listPushed(of), { signal, log })
     } while (changes !== this.#changes)
     if (!run) return undefined
+    const kind = classOf(run, sandbox.kind)
     const route = this.#routeOf(run, sandbox)
     const listed = sandbox.isIsolated ? rules.destinationsOf(run, kind) : undefined
     if (!listed && !route) return undefined
@@ -292,6 +305,7 @@ export class LocalEgress implements SandboxEgress {
     const opened: EgressGeneration = {
       ...{ runId, generation, phase, socketPath, destinations, withheld },
       ...(isBrokered && { placeholders, brokerPath }),
+      ...pushOf(run, pushed, isBrokered),
       ...(route && { modelRoute: route, pod: podOf(sandbox.podUid) }),
     }
     return { owner: run.owner, sandbox, generation: opened, ...(placeholders.length > 0 && { environment }) }
@@ -310,7 +324,12 @@ export class LocalEgress implements SandboxEgress {
     const route = this.#options.routeOf(run)
     const brokerPath = join(dirname(dirname(socketPath)), MODEL_SOCKET)
     return (
-      route && { ...route, isPrivateAllowed: true, ...(route.credential !== undefined && { brokerPath }) }
+      route && {
+        ...route,
+        isPrivateAllowed: true,
+        ...meteredPart(run.settings),
+        ...(route.credential !== undefined && { brokerPath }),
+      }
     )
   }
 
@@ -360,7 +379,9 @@ export class LocalEgress implements SandboxEgress {
   }
 
   #tellLost(): void {
-    const { writer } = this.#options
+    const { writer, budgets, log } = this.#options
+    const runIds = [...this.#open.values()].map(({ generation: { runId } }) => runId)
+    void bestEffort(log, 'count the open requests to models', () => budgets.chargeAll(runIds))
     for (const { generation: of } of this.#open.values())
       writer.write(of.runId, { type: 'denied', generation: of.generation, data: UNAVAILABLE })
   }
@@ -368,17 +389,14 @@ export class LocalEgress implements SandboxEgress {
 
 const podOf = (uid: string): EgressPod => ({ uid, addresses: [LOOPBACK] })
 
-const frozenRoute = (
-  { modelRoute }: EgressGeneration,
-  isFrozen: boolean,
-): Pick<EgressGeneration, 'modelRoute'> =>
+type Routed = Pick<EgressGeneration, 'modelRoute'>
+
+const frozenRoute = ({ modelRoute }: Routed, isFrozen: boolean): Routed =>
   modelRoute && isFrozen ? { modelRoute: { ...modelRoute, isFrozen } } : {}
 
-const noProxy = (cause: unknown) =>
-  new SandboxError(
-    'unavailable',
-    `The agent would call its model through the egress proxy of this machine, which does not run: ${messageOf(cause)}`,
-    { cause },
-  )
+function noProxy(cause: unknown): SandboxError {
+  const message = `The agent would call its model through the egress proxy of this machine, which does not run: ${messageOf(cause)}`
+  return new SandboxError('unavailable', message, { cause })
+}
 
 const keyOf = (runId: string, generation: number) => `${runId} ${generation}`

@@ -6,6 +6,7 @@ import {
   type EgressGeneration,
 } from '../../../contracts/egress.ts'
 import type { ListedDestination } from '../../../policies/agent/egress/allowlist.ts'
+import { pushRuleOf } from '../../../policies/agent/tighten.ts'
 import { replaceFile } from '../../state-folder/replace-file.ts'
 import type { RunRow } from '../../store/store.ts'
 import type { Credentials } from '../credentials/credentials.ts'
@@ -16,7 +17,7 @@ import { isOwnId, type UserCredentials } from '../credentials/user-credentials.t
 /** What the commands of a run hold instead of credentials, and where the proxy inserts these. */
 export interface RunCredentials {
   forRun(
-    run: Pick<RunRow, 'id' | 'owner'>,
+    run: Pick<RunRow, 'id' | 'owner'> & Partial<Pick<RunRow, 'settings'>>,
     destinations: readonly ListedDestination[],
   ): {
     readonly destinations: EgressDestination[]
@@ -86,7 +87,7 @@ export function createRunCredentials(
       listed.filter((one) => one.host === host).find((one) => isMissing(one, own.of(owner), credentials.has))
         ?.accepts,
     onChange: (follower) => own.onChange(follower),
-    forRun({ id: runId, owner }, listed) {
+    forRun({ id: runId, owner, settings }, listed) {
       const ownOnes = own.of(owner)
       const all = listed.map((one) => withOwnCredential(one, ownOnes, credentials.has))
       const destinations = all.map(({ destination }) => destination)
@@ -105,7 +106,8 @@ export function createRunCredentials(
       const gitConfig = all.flatMap(({ destination, alias }) =>
         alias === undefined || !isForGit(destination) ? [] : gitHeaders(destination, derive(runId, alias)),
       )
-      if (destinations.some(mayPush)) variables.push([BRANCH_PREFIX, `agentweaver/${runId}/`])
+      const isAllowed = settings !== undefined && pushRuleOf(settings) === 'allow'
+      if (isAllowed && destinations.some(mayPush)) variables.push([BRANCH_PREFIX, `agentweaver/${runId}/`])
       return {
         destinations,
         placeholders,

@@ -1,14 +1,15 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import * as z from 'zod'
+import { PushedResults, PushResults } from '../../../contracts/push.ts'
 import { BUNDLE_MEDIA_TYPE, PATCH_MEDIA_TYPE, RunDiff } from '../../../contracts/results.ts'
 import { callerOf } from '../http/authenticate.ts'
-import { bytesOf, GUARDED, problems, RunParams } from '../http/schemas.ts'
+import { bytesOf, GUARDED, MutationHeaders, problems, RunParams } from '../http/schemas.ts'
 import type { RouteDeps } from './deps.ts'
 
 const schema = { ...GUARDED, tags: ['results'], params: RunParams, querystring: z.strictObject({}) }
 
-/** Changes of a run in a user's folder. They are collected once, when the run ends. */
-export const resultRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, downloads }) => {
+/** Changes of a run in a user's folder or repository. They are collected once, when the run ends. */
+export const resultRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, downloads, once }) => {
   const diffSchema = {
     ...schema,
     operationId: 'getRunDiff',
@@ -47,4 +48,18 @@ export const resultRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { serv
       return bundle
     })
   })
+
+  const pushSchema = {
+    ...GUARDED,
+    tags: ['results'],
+    headers: MutationHeaders,
+    params: RunParams,
+    body: PushResults,
+    operationId: 'pushRunResults',
+    summary: 'Push the commits of a run on a repository to a branch of the run',
+    response: { 200: PushedResults, ...problems(403, 404, 409, 413, 415, 502, 503) },
+  }
+  app.post('/:id/push', { schema: pushSchema }, async (request, reply) =>
+    once(request, reply, (caller) => service.pushResults(caller, request.params.id, request.body)),
+  )
 }

@@ -11,6 +11,7 @@ import { type ActiveRuns, createActiveRuns } from './drive/active-runs.ts'
 import type { FinishParts } from './drive/finish.ts'
 import { Approvals } from './gates/approvals.ts'
 import { createOwnerCalls } from './owners/owner-calls.ts'
+import { createPushes } from './push/push-results.ts'
 import { Dispatcher } from './queue/dispatcher.ts'
 import { createRunViews } from './queue/queue-view.ts'
 import { watchQueue } from './queue/watch-queue.ts'
@@ -44,14 +45,14 @@ const STOPPED = { state: 'failed', code: 'api_restarted', message: 'the service 
 
 /** The executor behind the API: every method of `RunService`, composed of the parts in this folder. */
 export function createRunService(given: RunServiceDeps): RunService {
-  const holder = new Holder()
-  const deps = { ...given, holder }
+  const deps = { ...given, holder: new Holder() }
   const { store, provider } = deps
   const audit = createAuditTrail(deps.keys)
   const approvals = new Approvals(deps, audit)
   const finishParts = { audit, approvals }
   const active = createActiveRuns(deps, finishParts, () => queue.wake())
   const queue = new Dispatcher(deps, active)
+  deps.onModelBudgetSpent?.((runId, ending) => active.get(runId)?.end(ending))
   const policy = createSandboxPolicy(deps, audit)
   const views = createRunViews(deps)
   const uploads = createUploads(deps, finishParts)
@@ -109,7 +110,7 @@ export function createRunService(given: RunServiceDeps): RunService {
     ...lifecycle.stops(),
     ...createRunReads({ ...deps, views }, findServing),
     ...createDecisions({ store, approvals, active, queue, log: deps.log }),
-
+    ...createPushes({ start, audit, findServing, queue, lifecycle }),
     ...createSandboxUses(findServing, { commands, file }),
 
     ...policyCalls(deps, policy, audit),

@@ -3,6 +3,7 @@ import type { Decision, RunPhase, SandboxSettings } from '../../../contracts/pol
 import type { ModelSettings } from '../../agents/kind.ts'
 import type { Log } from '../../kit/log.ts'
 import type { SandboxProvider } from '../../sandboxes/provider.ts'
+import type { RunEnding } from '../../store/columns.ts'
 import type { RunRow, RunTouched, Store } from '../../store/store.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 import type { WorkspaceBounds } from './admit/workspace-admission.ts'
@@ -63,6 +64,8 @@ export type RunLimits = {
 export interface ModelProxy {
   /** Base URL for agents. Undefined if they connect to their model servers themselves. Throws `unavailable` if the proxy does not run. */
   url(): Promise<string | undefined>
+  /** Whether the agent of a run calls its model through the proxy, which then counts the requests and their tokens. */
+  routes(run: Pick<RunRow, 'agentSpec' | 'owner'>): boolean
   /** Throws `unavailable` if the proxy does not run. Absent if agents that connect themselves do not need the proxy. */
   requireRunning?(): Promise<void>
 }
@@ -75,6 +78,8 @@ export type RunDeps = {
   readonly models: ModelSettings
   /** Absent if agents connect to their model servers themselves. */
   readonly modelProxy?: ModelProxy
+  /** Calls back when a budget that the proxy counts is used up, with the stored end of the run. Absent without a proxy. */
+  readonly onModelBudgetSpent?: (listener: (runId: string, ending: RunEnding) => void) => void
   readonly limits: RunLimits
   /** Where workspaces of kind `path` may lie; real paths. */
   readonly workspaces: WorkspaceBounds

@@ -38,6 +38,7 @@ export function toRun(row: RunRow): Run {
     agentSpec: _agent,
     settings: _settings,
     allowedHosts: _allowed,
+    push: _push,
     policyVersion: _version,
     keyId: _key,
     hostSequence: _sequence,

@@ -22,6 +22,7 @@ import type { ModelList } from '../../../contracts/models.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
 import type { ErasedData, OwnerDataLine } from '../../../contracts/owner-data.ts'
 import type { SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
+import type { PushedResults, PushResults } from '../../../contracts/push.ts'
 import type { Restriction, RestrictionList, SetRestriction } from '../../../contracts/restrictions.ts'
 import type { RunDiff } from '../../../contracts/results.ts'
 import type { AllowEgress, AllowedEgress, RunEgress } from '../../../contracts/run-egress.ts'
@@ -115,6 +116,13 @@ export interface RunService {
   readPatch(caller: Caller, id: string): Promise<AsyncIterable<Uint8Array>>
   /** The run's commits as a git bundle. */
   readBundle(caller: Caller, id: string): Promise<AsyncIterable<Uint8Array>>
+
+  /**
+   * Pushes the stored commits of a run on a repository to a branch of the run. `run_not_ready` until the run ends, `conflict`
+   * with the words of git or of the server, `policy_denied`, `forbidden` for people who contributed to a run that needs
+   * another person.
+   */
+  pushResults(caller: Caller, id: string, wanted: PushResults): Promise<PushedResults>
 
   startTurn(caller: Caller, id: string, turn: StartTurn): Promise<Turn>
   /**

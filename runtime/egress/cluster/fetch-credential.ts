@@ -24,7 +24,7 @@ export async function fetchCredential(
   })
   request.end(body)
   const [response] = (await once(request, 'response', { signal })) as [IncomingMessage]
-  const text = await textOf(response)
+  const text = await answerText(response)
   if (response.statusCode === 200) return valueIn(text)
   throw new Error(REASONS[response.statusCode ?? 0] ?? `the API answered ${response.statusCode}`)
 }
@@ -45,7 +45,8 @@ function valueIn(text: string): string {
   }
 }
 
-async function textOf(response: IncomingMessage): Promise<string> {
+/** The body of an answer, which is short. */
+export async function answerText(response: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = []
   let bytes = 0
   for await (const chunk of response as AsyncIterable<Buffer>) {

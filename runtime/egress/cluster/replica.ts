@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto'
+import { EgressRunReport } from '../../../contracts/egress.ts'
+import type { ShareRequest } from '../../../contracts/egress-budgets.ts'
 import { delay } from '../../kit/deadline.ts'
 import type { Log } from '../../kit/log.ts'
+import { present } from '../../kit/present.ts'
 import { CredentialValues } from '../credentials/values.ts'
-import { EGRESS_LIMITS } from '../limits.ts'
+import { EGRESS_LIMITS, type EgressLimits } from '../limits.ts'
 import type { Resolve } from '../look-ups.ts'
 import { EgressProxy } from '../proxy.ts'
 import type { UpstreamProxy } from '../upstream-proxy.ts'
@@ -12,6 +15,7 @@ import { serveHealth } from './health-listener.ts'
 import { Lease } from './lease.ts'
 import { createProxyMetrics } from './metrics.ts'
 import { ReportQueue } from './report-queue.ts'
+import { reserve, takeShare } from './reserve.ts'
 import { TokenListener } from './token-listener.ts'
 import { TokenVerifier } from './verify-token.ts'
 
@@ -26,6 +30,7 @@ export interface ReplicaOptions extends ControlPlace {
   /** Roots that a destination's certificate may have. @default the roots of Node */
   readonly roots?: readonly string[]
   readonly drain?: DrainTimes
+  readonly limits?: EgressLimits
 }
 
 export type ReplicaListen =
@@ -55,21 +60,20 @@ export interface Replica {
 
 /** Starts one replica of the egress proxy in a cluster. It opens nothing before its first message from the API. */
 export async function startReplica(options: ReplicaOptions): Promise<Replica> {
-  const { log, url, tokenFile, listen, resolve, upstream, roots, drain = DRAIN } = options
+  const { log, url, tokenFile, listen, resolve, upstream, roots, limits, drain = DRAIN } = options
   const proxyId = randomUUID()
   const lease = new Lease({ onOver: () => void forget() })
   const verifier = new TokenVerifier()
   const proxy: EgressProxy = new EgressProxy({
     // Each replica limits the bytes of a run by itself, so it reports no usage.
     report: (report) => {
-      if (report.type !== 'usage' && report.type !== 'applied' && report.type !== 'credential-wanted')
-        queue.add(report)
+      const run = EgressRunReport.safeParse(report)
+      if (run.success) queue.add(run.data)
     },
+    reserve: (request) => reserve({ url, tokenFile }, request),
     ...partsOf(listen, { url, tokenFile }),
     closedBy: () => lease.refusal,
-    ...(resolve && { resolve }),
-    ...(upstream && { upstream }),
-    ...(roots && { roots }),
+    ...present({ resolve, upstream, roots, limits }),
   })
   const metrics = createProxyMetrics({
     connections: () => proxy.count,
@@ -88,7 +92,7 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
     proxy,
     verify: (token) => verifier.verify(token),
     closedBy: () => lease.refusal,
-    limits: EGRESS_LIMITS,
+    limits: limits ?? EGRESS_LIMITS,
     isBehindProxy: 'socketPath' in listen,
     onRefused: metrics.onRefused,
     log,
@@ -131,6 +135,8 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
 const partsOf = (listen: ReplicaListen, place: ControlPlace) =>
   'socketPath' in listen
     ? { credentials: new CredentialValues({ fetch: (wanted) => fetchCredential(place, wanted) }) }
-    : listen.brokerPath === undefined
-      ? {}
-      : { brokerPath: listen.brokerPath }
+    : {
+        // All connections come through this process, so it counts the bytes.
+        takeShare: (request: ShareRequest) => takeShare(place, request),
+        ...(listen.brokerPath === undefined ? {} : { brokerPath: listen.brokerPath }),
+      }

@@ -1,10 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
-import type { EgressDestination, EgressGeneration, EgressReport } from '../../../contracts/egress.ts'
+import type {
+  EgressDestination,
+  EgressGeneration,
+  EgressPush,
+  EgressReport,
+} from '../../../contracts/egress.ts'
 import { messageOf } from '../../kit/errors.ts'
 import type { Target } from '../authority.ts'
 import { type AcceptedPush, gatePush } from '../git/gate-push.ts'
 import { gitRequestFault, isPush } from '../git/git-request.ts'
+import type { PushRules } from '../git/judge-push.ts'
 import type { PushFault } from '../git/push-list.ts'
 import type { Refusal } from '../refusals.ts'
 import { EchoSearch } from './echo.ts'
@@ -12,8 +18,10 @@ import { attachTo, findPlaceholder, withCredential } from './insert.ts'
 import { CredentialUses } from './uses.ts'
 import type { CredentialValues } from './values.ts'
 
+type Judged = Pick<EgressGeneration, 'runId' | 'generation' | 'placeholders' | 'push'>
+
 export interface CredentialGateOptions {
-  readonly generation: Pick<EgressGeneration, 'runId' | 'generation' | 'placeholders'>
+  readonly generation: Judged
   readonly values: CredentialValues
   readonly report: (report: EgressReport) => void
   readonly now: () => number
@@ -51,6 +59,7 @@ export interface AnswerGuard {
   readonly body: (answer: IncomingMessage) => Readable
 }
 
+const NO_PUSH: EgressPush = { rule: 'ask', pushed: [] }
 const SHORTEST_SECRET = 16
 /** Branches whose last push is remembered. */
 const MAX_BRANCHES = 1000
@@ -83,11 +92,14 @@ const pushRefusal = ({ reason, remedy }: PushFault): Refusal => ({ rule: 'push',
 export class CredentialGate {
   readonly #options: CredentialGateOptions
   readonly #uses: CredentialUses
+  /** Of this process, and not yet in the state. */
   readonly #lastPushes = new Map<string, string>()
+  #generation: Judged
 
   constructor(options: CredentialGateOptions) {
     const { generation, now, repeatMs } = options
     this.#options = options
+    this.#generation = generation
     this.#uses = new CredentialUses({
       now,
       repeatMs,
@@ -98,9 +110,14 @@ export class CredentialGate {
     })
   }
 
+  /** Takes over what a newer state has for the sandbox. */
+  judge(generation: Judged): void {
+    this.#generation = generation
+  }
+
   async pass(asked: GateRequest): Promise<Passage> {
     const { request, response, path, credential } = asked
-    const { generation } = this.#options
+    const generation = this.#generation
     const { rawHeaders, method = '' } = request
     const ofGit = gitRequestFault(method, path)
     if (ofGit) return { kind: 'refused', refusal: pushRefusal(ofGit) }
@@ -110,9 +127,8 @@ export class CredentialGate {
       : findPlaceholder(rawHeaders, path, { credential, placeholders })
     if (!found.ok) return { kind: 'refused', refusal: { ...found, rule: 'credential' } }
     const repository = repositoryOf(asked)
-    const lastPush = (ref: string) => this.#lastPushes.get(`${repository} ${ref}`)
     const gated = isPush(method, path)
-      ? await gatePush(request, response, { runId: generation.runId, lastPush })
+      ? await gatePush(request, response, this.#rulesFor(repository))
       : ({ kind: 'passed', body: request } as const)
     if (gated.kind !== 'passed') return { kind: gated.kind, refusal: pushRefusal(gated.fault) }
     const remember = () => gated.push && this.#remember(repository, gated.push)
@@ -125,6 +141,18 @@ export class CredentialGate {
     const answer = searchedAnswer(new EchoSearch(value.value), gated, remember)
     const sent = withCredential(found.rawHeaders ?? rawHeaders, found, value.value)
     return { kind: 'passed', rawHeaders: sent, body, answer }
+  }
+
+  #rulesFor(repository: string): PushRules {
+    const { runId, push = NO_PUSH } = this.#generation
+    const { rule, grant, pushed } = push
+    return {
+      ...{ runId, rule, grant },
+      // The server compares the commit with its own. An earlier push of another replica may be in the state alone.
+      hasPushed: (ref, commit) =>
+        this.#lastPushes.get(`${repository} ${ref}`) === commit ||
+        pushed.some((one) => one.repository === repository && one.ref === ref && one.commit === commit),
+    }
   }
 
   /** The value for a request of the agent itself, and how the answer is examined. */
@@ -150,7 +178,8 @@ export class CredentialGate {
   }
 
   async #valueOf(credential: string) {
-    const { generation, values } = this.#options
+    const { values } = this.#options
+    const generation = this.#generation
     try {
       return { ok: true, value: await values.get({ ...generation, credential }) } as const
     } catch (error) {
@@ -167,6 +196,8 @@ export class CredentialGate {
     for (const { ref, newId } of commands) {
       if (!report.updated.has(ref)) continue
       const key = `${repository} ${ref}`
+      const { runId, generation } = this.#generation
+      this.#options.report({ type: 'pushed', runId, generation, data: { repository, ref, commit: newId } })
       this.#lastPushes.delete(key)
       this.#lastPushes.set(key, newId)
     }

@@ -6,10 +6,13 @@ import { asHeader, type Refusal } from '../refusals.ts'
 /** The request must not be sent on, or its answer must not be passed on. */
 export class RequestRefused extends Error {
   readonly refusal: Refusal
+  readonly status: number
 
-  constructor(refusal: Refusal) {
+  /** `status`: for a refusal that is no longer true after some seconds. */
+  constructor(refusal: Refusal, status = statusOf(refusal)) {
     super(refusal.reason)
     this.refusal = refusal
+    this.status = status
   }
 }
 
@@ -23,7 +26,7 @@ const STATUS: Readonly<Partial<Record<EgressRule, number>>> = {
   'too-many-connections': 429,
 }
 
-export const statusOf = ({ rule }: Refusal): number => STATUS[rule] ?? 400
+const statusOf = ({ rule }: Refusal): number => STATUS[rule] ?? 400
 
 export const sentenceOf = ({ reason, remedy }: Refusal): string =>
   `The request to the model was refused: ${reason}. ${remedy}`

@@ -7,6 +7,7 @@ import { type AnswerGuard, ECHOED } from '../credentials/gate.ts'
 import { answerFault } from '../forward.ts'
 import { pairs } from '../request-headers.ts'
 import { RequestFailed, RequestRefused } from './answers.ts'
+import type { RequestAccount } from './budget.ts'
 import { type ModelEndpoint, type ModelServer, pathOf } from './route.ts'
 
 export interface Exchange {
@@ -18,6 +19,8 @@ export interface Exchange {
   readonly upstream: Socket
   /** Searches the answer for the credential. */
   readonly guard?: AnswerGuard | undefined
+  /** Counts what the request uses. Absent for a list of models. */
+  readonly account?: RequestAccount | undefined
   readonly headerBytes: number
 }
 
@@ -61,6 +64,7 @@ export async function exchange(sending: Exchange, response: ServerResponse): Pro
   })
   sent.on('response', (answer) => {
     answer.on('error', gone)
+    sending.account?.answered(answer)
     const fault = faultOf(answer, sending.guard)
     if (fault) fail(fault)
     else passOn(answer, response, { ...sending, fail })
@@ -69,6 +73,7 @@ export async function exchange(sending: Exchange, response: ServerResponse): Pro
     sent.destroy()
     resolve()
   })
+  sending.account?.sent()
   sent.end(body)
   return promise
 }
@@ -93,9 +98,10 @@ const REDIRECTS = {
 function passOn(
   answer: IncomingMessage,
   response: ServerResponse,
-  { guard, fail }: Pick<Exchange, 'guard'> & { readonly fail: (error: Error) => void },
+  { guard, account, fail }: Pick<Exchange, 'guard' | 'account'> & { readonly fail: (error: Error) => void },
 ): void {
   const body: Readable = guard?.body(answer) ?? answer
+  if (account) body.on('data', (chunk: Buffer) => account.read(chunk)).once('end', () => account.ended())
   body.on('error', (error) =>
     fail(
       error instanceof CredentialEchoed

@@ -7,11 +7,19 @@ import type { OpenConnection } from '../connections.ts'
 import { type AnswerGuard, NO_CREDENTIALS } from '../credentials/gate.ts'
 import { type Question, shownPath } from '../decide.ts'
 import type { Refusal } from '../refusals.ts'
-import { endWithError, RequestFailed, RequestRefused, sentenceOf, statusOf } from './answers.ts'
+import { endWithError, RequestFailed, RequestRefused, sentenceOf } from './answers.ts'
+import { openAccount, type RequestAccount, withUsage } from './budget.ts'
 import { exchange } from './exchange.ts'
 import { judgeBody } from './judge.ts'
 import { readBody } from './read-body.ts'
-import { destinationOf, endpointOf, LISTED_ENDPOINTS, type ModelServer, serverOf } from './route.ts'
+import {
+  destinationOf,
+  endpointOf,
+  LISTED_ENDPOINTS,
+  type ModelEndpoint,
+  type ModelServer,
+  serverOf,
+} from './route.ts'
 
 /** Requests of one sandbox at the same time. An agent sends one after the other, apart from summaries. */
 const AT_ONCE = 8
@@ -19,6 +27,13 @@ const AT_ONCE = 8
 interface Route {
   readonly route: ModelRoute
   readonly server: ModelServer
+}
+
+/** A request that may be sent. */
+interface Sendable extends Route {
+  readonly endpoint: ModelEndpoint
+  readonly body: Buffer | undefined
+  readonly account: RequestAccount | undefined
 }
 
 const refused = (rule: Refusal['rule'], reason: string, remedy: string) =>
@@ -50,21 +65,49 @@ export class ModelRequests {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse, client: Socket): Promise<void> {
-    const { connections, limits } = this.#options
     const found = this.#find()
     const { method = '', url = '' } = request
     const endpoint = endpointOf(method, url)
     if (endpoint === undefined)
       throw refused('path', `${method} ${shownPath(url)} is not one of ${LISTED_ENDPOINTS}`, PATH_REMEDY)
     if (request.headers.expect !== undefined) response.writeContinue()
-    const body = method === 'GET' ? undefined : await this.#judgedBody(request, { ...found, endpoint })
+    const asked = method === 'GET' ? undefined : await this.#judgedBody(request, { ...found, endpoint })
+    const isMetered = found.route.isMetered === true
+    const account = asked && (await this.#openAccount(asked, endpoint, isMetered))
+    try {
+      const sent = asked && (isMetered ? withUsage(asked, endpoint) : asked)
+      const body = sent && Buffer.from(JSON.stringify(sent))
+      await this.#send({ ...found, endpoint, body, account }, { response, client })
+    } finally {
+      account?.close()
+    }
+  }
+
+  #openAccount(
+    body: Readonly<Record<string, unknown>>,
+    endpoint: ModelEndpoint,
+    isMetered: boolean,
+  ): Promise<RequestAccount> {
+    const { connections, reserve } = this.#options
+    const of = connections.sandbox
+    return openAccount(body, endpoint, {
+      isMetered,
+      reserve: reserve && ((reservation) => reserve({ ...of, reservation })),
+      report: (use) => connections.usedModel(use),
+    })
+  }
+
+  async #send(
+    { endpoint, body, account, ...found }: Sendable,
+    { response, client }: { readonly response: ServerResponse; readonly client: Socket },
+  ): Promise<void> {
+    const { connections, limits } = this.#options
     const { headers, guard } = await this.#credentialOf(found)
-    const question = this.#questionOf(found.server)
-    const connection = connections.begin(question, client)
+    const connection = connections.begin(this.#questionOf(found.server), client)
     try {
       const isGone = () => response.destroyed || client.destroyed
       const upstream = await this.#connect(found, { connection, isGone })
-      const sending = { server: found.server, endpoint, body, headers, guard, upstream }
+      const sending = { server: found.server, endpoint, body, headers, guard, account, upstream }
       await exchange({ ...sending, headerBytes: limits.headerBytes }, response)
     } finally {
       connections.end(connection)
@@ -91,12 +134,12 @@ export class ModelRequests {
 
   async #judgedBody(
     request: IncomingMessage,
-    { route, endpoint }: Route & { readonly endpoint: Parameters<typeof judgeBody>[1] },
-  ): Promise<Buffer> {
+    { route, endpoint }: Route & { readonly endpoint: ModelEndpoint },
+  ): Promise<Readonly<Record<string, unknown>>> {
     const text = await readBody(request, this.#options.limits.modelBodyBytes)
     const judged = judgeBody(text, endpoint, route)
     if (!judged.ok) throw new RequestRefused(judged.refusal)
-    return Buffer.from(JSON.stringify(judged.body))
+    return judged.body
   }
 
   async #credentialOf({
@@ -129,9 +172,9 @@ export class ModelRequests {
   #fail(error: unknown, request: IncomingMessage, response: ServerResponse): void {
     const server = this.#serverNow()
     if (error instanceof RequestRefused) {
-      const { refusal } = error
+      const { refusal, status } = error
       this.#record(request, refusal, server)
-      endWithError(response, { status: statusOf(refusal), code: refusal.rule, sentence: sentenceOf(refusal) })
+      endWithError(response, { status, code: refusal.rule, sentence: sentenceOf(refusal) })
       return
     }
     if (!(error instanceof RequestFailed)) throw error

@@ -1,10 +1,11 @@
 import { sql } from 'kysely'
 import { EgressPod } from '../../../contracts/egress.ts'
-import { present, toJson } from '../codec.ts'
-import { AllowedHosts, RunKinds, RunSettings, RunSetup } from '../columns.ts'
+import { present, toJson, toText } from '../codec.ts'
+import { AllowedHosts, PushGrant, RunKinds, RunSettings, RunSetup } from '../columns.ts'
 import type { EgressTransaction, LiveNetwork, OpenNetwork } from '../egress.ts'
 import type { Scope } from '../engine.ts'
 import { RowReader } from '../row-reader.ts'
+import { listPushedOf } from './pushed-branches.ts'
 
 /** The numbers of a replica that has ended are kept for this long, because it may repeat its last reports. */
 const KEPT_MS = 86_400_000
@@ -30,15 +31,30 @@ export async function closeNetwork(
     .execute()
 }
 
-export async function listNetworks({ db }: Scope): Promise<LiveNetwork[]> {
+export async function listNetworks(scope: Scope): Promise<LiveNetwork[]> {
+  const networks = await readNetworks(scope)
+  const pushed = await listPushedOf(
+    scope,
+    networks.map((one) => one.push?.runId ?? one.runId),
+  )
+  return networks.map((one) => ({ ...one, pushed: pushed.get(one.push?.runId ?? one.runId) ?? [] }))
+}
+
+async function readNetworks({ db }: Scope): Promise<Omit<LiveNetwork, 'pushed'>[]> {
   const rows = await db
     .selectFrom('egress_networks as network')
     .innerJoin('runs as run', (join) =>
       join.onRef('run.id', '=', 'network.run_id').onRef('run.generation', '=', 'network.generation'),
     )
     .select(['network.run_id', 'network.generation', 'network.kind', 'network.pod_json'])
-    .select(['run.owner', 'run.settings_json', 'run.allowed_hosts_json', 'run.agent_spec_json'])
-    .select('run.setup_json')
+    .select([
+      'run.owner',
+      'run.settings_json',
+      'run.allowed_hosts_json',
+      'run.agent_spec_json',
+      'run.push_json',
+      'run.setup_json',
+    ])
     .where('run.ended_at', 'is', null)
     .where('run.ending_json', 'is', null)
     .orderBy('network.run_id')
@@ -47,6 +63,7 @@ export async function listNetworks({ db }: Scope): Promise<LiveNetwork[]> {
     const at = new RowReader('egress_networks', row)
     const run = new RowReader('runs', row)
     return {
+      ...present({ push: run.optionalJson('push_json', PushGrant) }),
       runId: at.plain('run_id'),
       generation: at.integer('generation'),
       kind: at.oneOf('kind', RunKinds),
@@ -80,6 +97,20 @@ export async function countProxies({ db, engine }: Scope, ms: number): Promise<n
     .executeTakeFirstOrThrow()
   return Number(row.count)
 }
+
+export const takenBytes = ({ db }: Scope): Pick<EgressTransaction, 'readTakenBytes' | 'writeTakenBytes'> => ({
+  async readTakenBytes(runId) {
+    const row = await db
+      .selectFrom('runs')
+      .select('egress_bytes')
+      .where('id', '=', toText(runId))
+      .executeTakeFirst()
+    return row ? new RowReader('runs', row).integer('egress_bytes') : 0
+  },
+  async writeTakenBytes(runId, bytes) {
+    await db.updateTable('runs').set({ egress_bytes: bytes }).where('id', '=', toText(runId)).execute()
+  },
+})
 
 /** One statement, so that only one of two requests with the same report records it. */
 export const acceptReport =

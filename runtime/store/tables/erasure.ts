@@ -11,6 +11,8 @@ const TABLES_OF_RUNS = [
   'checkpoints',
   'blobs',
   'egress_networks',
+  'model_reservations',
+  'pushed_branches',
   'queue',
   'claims',
   'calls',

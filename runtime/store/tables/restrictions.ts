@@ -76,3 +76,9 @@ export async function deleteRestriction({ db }: Scope, scope: RestrictionScope):
     .where('target', '=', toText(targetOf(scope)))
     .execute()
 }
+
+export const restrictionTransaction = (scope: Scope) => ({
+  listRestrictions: () => listRestrictions(scope),
+  writeRestriction: (restriction: RestrictionRow) => writeRestriction(scope, restriction),
+  deleteRestriction: (of: Parameters<typeof deleteRestriction>[1]) => deleteRestriction(scope, of),
+})

@@ -7,6 +7,7 @@ import {
   CarriedCalls,
   Origin,
   Outcome,
+  PushGrant,
   RunAgent,
   RunEnding,
   RunFailure,
@@ -48,6 +49,7 @@ function toRun(row: object): RunRow {
       checkpoint: at.optionalJson('checkpoint_json', SavedCheckpoint),
       source: at.optionalJson('source_json', Origin),
       setup: at.optionalJson('setup_json', RunSetup),
+      push: at.optionalJson('push_json', PushGrant),
     }),
     carriedCalls: at.optionalJson('carried_calls_json', CarriedCalls) ?? [],
     losses: at.integer('losses'),
@@ -121,6 +123,7 @@ export async function insertRun(scope: Scope, run: NewRun): Promise<RunRow> {
     source_json: toOptionalJson(run.source),
     allowed_hosts_json: null,
     setup_json: null,
+    push_json: toOptionalJson(run.push),
   }
   await scope.db.insertInto('runs').values(row).execute()
   await insertQueueRow(scope, run)

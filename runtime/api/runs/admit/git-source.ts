@@ -1,7 +1,13 @@
 import type { WorkspaceSource } from '../../../../contracts/api.ts'
 import type { SandboxKind } from '../../../../contracts/names.ts'
 import type { SandboxSettings } from '../../../../contracts/policy.ts'
-import { cloneAccess, type GitUrl, parseGitUrl, refFault } from '../../../../policies/agent/egress/git-url.ts'
+import {
+  cloneAccess,
+  type GitUrl,
+  mayPush,
+  parseGitUrl,
+  refFault,
+} from '../../../../policies/agent/egress/git-url.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import type { RunDeps } from '../deps.ts'
 import type { RunNetworks } from '../use/run-networks.ts'
@@ -17,7 +23,7 @@ export function admitGitSource(source: GitSource): GitSource {
   return { ...source, url: repositoryOf(source).url }
 }
 
-function repositoryOf({ url }: Pick<GitSource, 'url'>): GitUrl {
+export function repositoryOf({ url }: Pick<GitSource, 'url'>): GitUrl {
   const parsed = parseGitUrl(url)
   if (!parsed.ok) throw invalid(parsed.reason)
   return parsed.repository
@@ -28,6 +34,8 @@ type Wish = {
   readonly kind: SandboxKind
   readonly owner: string
   readonly settings: SandboxSettings
+  /** The sandbox also pushes. @default it only clones */
+  readonly isPush?: boolean
 }
 
 /** Throws if the sandbox of a run could not reach the repository, before the run exists. */
@@ -49,9 +57,14 @@ export function requireReachable(
   )
   if (access !== 'allowed')
     throw new SandboxError('policy_denied', notListed(networks, { ...wish, repository, access }))
+  if (wish.isPush && !mayPush(destinations, repository, 'work'))
+    throw new SandboxError('policy_denied', readOnly(repository))
   const missing = networks.missingCredential(wish, repository.host)
   if (missing) throw invalid(missingWords(repository, missing))
 }
+
+const readOnly = ({ url, host, path }: GitUrl): string =>
+  `The egress list allows to read ${url}, and not to push to it. An operator can set mode: full in the entry of ${host} with the repository ${path}, and restart the service.`
 
 const missingWords = ({ url, host }: GitUrl, kind: 'github' | 'registry'): string => {
   const command = kind === 'github' ? 'github' : `registry --host ${host}`

@@ -3,6 +3,7 @@ import type { CreateSandbox, ForkRun, Run, StartRun, WorkspaceSource } from '../
 import type { SandboxSettings, SandboxSettingsPatch } from '../../../../contracts/policy.ts'
 import { tighten } from '../../../../policies/agent/tighten.ts'
 import { requiresOutcome } from '../../../agents/registry.ts'
+import type { AuditDraft } from '../../../audit/chain.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { NewRun, RunRow, Transaction } from '../../../store/store.ts'
@@ -45,6 +46,14 @@ type Wanted = {
   readonly request: Pick<StartRun, 'workspace' | 'policy' | 'labels' | 'requireOutcome' | 'budgets'>
   /** The run from whose checkpoint the new run begins. */
   readonly origin?: Origin
+  /** The run whose result the sandbox pushes. */
+  readonly push?: Push
+}
+
+/** A push of the result of a run, which belongs to the owner of that run. */
+export interface Push {
+  readonly source: RunRow & { readonly workspace: Extract<RunRow['workspace'], { kind: 'git' }> }
+  readonly grant: NonNullable<RunRow['push']>
 }
 
 const asksFor = (request: StartRun): Wanted => ({
@@ -84,6 +93,14 @@ const asksForSandbox = (request: CreateSandbox): Wanted => ({
   request,
 })
 
+const asksForPush = (push: Push): Wanted => ({
+  kind: 'command',
+  task: `push ${push.grant.ref}`,
+  interactive: true,
+  request: { workspace: { kind: 'empty' }, labels: {} },
+  push,
+})
+
 /** A run before it is written. Its settings depend on the settings in force for its workspace at that moment. */
 type Prepared = {
   readonly run: Omit<NewRun, 'settings' | 'policyVersion'>
@@ -101,7 +118,7 @@ async function prepare({ run: deps, policy }: StartDeps, caller: Caller, wanted:
   const run = {
     id: timeOrderedId(kind === 'agent' ? 'run' : 'sbx', deps.clock()),
     kind,
-    owner: caller.owner,
+    owner: wanted.push?.source.owner ?? caller.owner,
     state: firstState(workspace.kind === 'upload'),
     task,
     workspace,
@@ -114,14 +131,21 @@ async function prepare({ run: deps, policy }: StartDeps, caller: Caller, wanted:
     agentSpec: agent ?? null,
     keyId: deps.keys.keyId,
     endsWithService: deps.isTemporary ?? false,
+    ...present({ push: wanted.push?.grant }),
   } as const
   const current = await policy.read()
   return {
     run,
-    policy: origin ? tighten(current, settingsOfOrigin(origin, request)) : current,
+    policy: tighten(current, ...inheritedBy(wanted, origin)),
     settingsSource: await settingsSourceOf(workspace),
     ...present({ origin }),
   }
+}
+
+/** A run has at most the settings of the run that it continues, or whose result it pushes. */
+function inheritedBy({ push, request }: Wanted, origin: Origin | undefined): SandboxSettingsPatch[] {
+  if (push) return [settingsOfOrigin({ run: push.source, parts: [] }, {})]
+  return origin ? [settingsOfOrigin(origin, request)] : []
 }
 
 async function originOfFiles(
@@ -191,11 +215,12 @@ function settledSettings({ agent, request, origin }: Wanted, settings: SandboxSe
  * network of the setup may reach more.
  */
 function settledSetup(
-  { request }: Wanted,
+  { request, push }: Wanted,
   settings: SandboxSettings,
   origin: Origin | undefined,
 ): SandboxSettings {
   const { setup_commands: commands = [], ...others } = settings
+  if (push) return others
   if (origin?.parts.includes('workspace')) {
     if ((request.policy?.setup_commands ?? []).length === 0) return others
     throw new SandboxError(
@@ -223,6 +248,25 @@ async function admitBesideSuspended(
   throw new SandboxError('too_many_runs', message)
 }
 
+/** Throws if the sandbox could not reach the repository that it clones, or to which it pushes. */
+function requireRepository(
+  deps: RunDeps,
+  { push }: Wanted,
+  { workspace, kind, owner, settings }: Pick<RunRow, 'workspace' | 'kind' | 'owner' | 'settings'>,
+): void {
+  const source = push?.source.workspace ?? workspace
+  if (source.kind !== 'git') return
+  const wish = push ? { kind: push.grant.kind, isPush: true } : { kind }
+  requireReachable(deps, { ...wish, source, owner, settings })
+}
+
+type FirstTurn = { readonly from: RunRow | undefined; readonly id: string }
+
+async function insertFirstTurn(tx: Transaction, run: RunRow, { from, id }: FirstTurn): Promise<void> {
+  const prompt = await firstPrompt(tx, run, from)
+  await tx.insertTurn({ id, runId: run.id, state: 'queued', prompt, final: false })
+}
+
 type Insertion = { readonly caller: Caller; readonly wanted: Wanted; readonly prepared: Prepared }
 
 /** Writes a run with its settings, its first turn and its first events, in one commit. */
@@ -238,25 +282,24 @@ async function insert({ run: deps, audit }: StartDeps, insertion: Insertion): Pr
     const { patch, notices } = await settleSettings(tx, settingsSource, { owner: run.owner, at })
     const inForce = settingsOfRun(policy, patch, requestedSettings(wanted.request))
     const settings = settledSettings(wanted, settledSetup(wanted, inForce, origin))
-    if (run.workspace.kind === 'git')
-      requireReachable(deps, { source: run.workspace, kind: run.kind, owner: run.owner, settings })
+    requireRepository(deps, wanted, { ...run, settings })
     const policyVersion = deps.governance.version(settings)
     const source = from && originOf(from, origin.parts)
     const inherited = present({ source, touched: from?.touched })
     const inserted = await tx.insertRun({ ...run, settings, policyVersion, ...inherited })
     await recordStart(tx, caller, { runId: run.id, at, from })
     const row = from ? await copyOrigin(tx, from, inserted) : inserted
-    if (run.kind === 'agent') {
-      const id = timeOrderedId('turn', deps.clock())
-      const prompt = await firstPrompt(tx, row, from)
-      await tx.insertTurn({ id, runId: run.id, state: 'queued', prompt, final: false })
-    }
+    if (run.kind === 'agent')
+      await insertFirstTurn(tx, row, { from, id: timeOrderedId('turn', deps.clock()) })
     const told = { task: run.task, ...present({ source: toRun(row).source }) }
     const events = await tx.appendEvents(
       run.id,
       [{ type: 'run.queued', data: told } as const, ...notices].map((event) => ({ event })),
     )
-    if (source) await audit.append(tx, run.id, [beginning(row, source, at)])
+    await audit.append(tx, run.id, [
+      ...(source ? [beginning(row, source, at)] : []),
+      ...(wanted.push ? [grantOfPush(row, { push: wanted.push, caller, at })] : []),
+    ])
     await caller.keep?.(tx, toRun({ ...row, lastSequence: events.length }))
     return row
   })
@@ -264,7 +307,7 @@ async function insert({ run: deps, audit }: StartDeps, insertion: Insertion): Pr
 
 async function start(deps: StartDeps, caller: Caller, wanted: Wanted): Promise<RunRow> {
   const prepared = await prepare(deps, caller, wanted)
-  await refuseFullStorage(deps.run, caller.owner)
+  await refuseFullStorage(deps.run, prepared.run.owner)
   return insert(deps, { caller, wanted, prepared })
 }
 
@@ -276,3 +319,28 @@ export const insertSandbox = (deps: StartDeps, caller: Caller, request: CreateSa
 
 export const insertFork = async (deps: StartDeps, caller: Caller, fork: Fork): Promise<RunRow> =>
   start(deps, caller, await asksForFork(deps, caller, fork))
+
+/** The sandbox that pushes the result of a run. */
+export const insertPush = async (deps: StartDeps, caller: Caller, push: Push): Promise<RunRow> =>
+  start(deps, caller, asksForPush(push))
+
+type Pushing = { readonly push: Push; readonly caller: Caller; readonly at: string }
+
+/** Before anything acts: who lets the sandbox push what. */
+function grantOfPush(
+  { id, policyVersion }: RunRow,
+  { push: { source, grant }, caller, at }: Pushing,
+): AuditDraft {
+  return {
+    kind: 'outcome',
+    runId: id,
+    callId: id,
+    actor: `person:${caller.owner}`,
+    tool: 'push.grant',
+    params: grant,
+    policyVersion,
+    decision: 'allow',
+    reasons: [`result of ${source.id}`, source.workspace.url, grant.ref, `commit ${grant.commit}`],
+    at,
+  }
+}

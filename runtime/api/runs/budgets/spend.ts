@@ -4,7 +4,13 @@ import { present } from '../../../kit/present.ts'
 import type { RunRow, RunUsage } from '../../../store/store.ts'
 
 /** A budget that is used up. */
-export type SpentBudget = { readonly kind: BudgetKind; readonly used: number; readonly limit: number }
+export type SpentBudget = {
+  readonly kind: BudgetKind
+  readonly used: number
+  readonly limit: number
+  /** The tokens that the next request to the model may use, if they are more than the rest. */
+  readonly wanted?: number
+}
 
 export type Spending = {
   readonly usage: RunUsage
@@ -18,13 +24,13 @@ type Spender = Pick<RunRow, 'usage' | 'settings'>
 /** Parts of a budget at which an event reports it. */
 const THRESHOLDS = [0.5, 0.8, 1] as const
 
-/** What the events of a sandbox use. The only code that counts them. */
-export function usesOf(events: readonly RunEvent[]): Partial<RunUsage> {
+/** What the events of a sandbox use. `isRouted`: the egress proxy counts the requests to the model, so the events do not. */
+export function usesOf(events: readonly RunEvent[], isRouted = false): Partial<RunUsage> {
   const uses = { steps: 0, model_requests: 0, tokens: 0, event_bytes: 0 }
   for (const event of events) {
     uses.event_bytes += Buffer.byteLength(JSON.stringify(event))
     if (event.type === 'tool.result' || event.type === 'tool.error') uses.steps += 1
-    if (event.type !== 'agent.turn.usage') continue
+    if (isRouted || event.type !== 'agent.turn.usage') continue
     uses.model_requests += 1
     uses.tokens += event.data.inputTokens + event.data.outputTokens
   }

@@ -29,11 +29,14 @@ export const stalled = (afterMs: number) =>
     `the sandbox said nothing for ${afterMs / 1000} s and does not answer`,
   )
 
-export const budgetExceeded = ({ kind, used, limit }: SpentBudget): Ending => ({
+export const budgetExceeded = ({ kind, used, limit, wanted }: SpentBudget): Ending => ({
   state: 'failed',
   code: 'budget_exceeded',
   message:
-    `The run has used up its budget ${kind}: ${used} of ${limit}. Start the task again with a larger budget ` +
+    (wanted === undefined
+      ? `The run has used up its budget ${kind}: ${used} of ${limit}. `
+      : `The run has used ${used} of its budget ${kind} of ${limit}, and the next request to the model may use ${wanted}. `) +
+    `Start the task again with a larger budget ` +
     `(--budget ${kind}=N, or budgets.${kind} in the request). The settings of the folder and of the deployment must allow it.`,
 })
 

@@ -135,7 +135,12 @@ export class BatchCommitter {
 
   /** Stores the events and counts their use in one transaction, so that a repeated batch counts once. */
   async #spend({ tx, run, events, committed }: Work): Promise<void> {
-    const { usage, notices, spent } = spend(run, usesOf(events.map(({ event }) => event)))
+    const isRouted = this.#deps.modelProxy?.routes(run) ?? false
+    const uses = usesOf(
+      events.map(({ event }) => event),
+      isRouted,
+    )
+    const { usage, notices, spent } = spend(run, uses)
     await tx.appendEvents(run.id, [...events, ...notices.map((event) => ({ event }))])
     if (events.length > 0) await tx.changeRun(run.id, { usage })
     if (!spent) return

@@ -65,6 +65,7 @@ function hostSettings({
   egress_hosts: _hosts,
   approvals: _approvals,
   setup_commands: _setup,
+  results: _results,
   ...settings
 }: SandboxSettings): HostSettings {
   return settings

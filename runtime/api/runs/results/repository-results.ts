@@ -3,7 +3,7 @@ import { CHANGES_LIMITS, CommitId } from '../../../../contracts/git-source.ts'
 import type { AgentHostClient } from '../../../agent-host-client/client.ts'
 import { branchRef, type MadeBranch, otherBranches } from '../../../git/branch.ts'
 import type { Conclusion } from '../../../git/conclude-folder.ts'
-import { statsOf } from '../../../git/results.ts'
+import { type MadeDiff, statsOf } from '../../../git/results.ts'
 import { withTimeout } from '../../../kit/deadline.ts'
 import { messageOf } from '../../../kit/errors.ts'
 import type { RunRow } from '../../../store/store.ts'
@@ -14,10 +14,14 @@ import { storeResults } from './run-results.ts'
 const { maxPatchBytes, maxBundleBytes, timeoutMs } = CHANGES_LIMITS
 const MAX_LIST_BYTES = 16_777_216
 const MAX_TEXT_BYTES = 65_536
-const MAX_BYTES = {
+/** The parts of a comparison. */
+export const COMPARED_BYTES = {
   raw: MAX_LIST_BYTES,
   numstat: MAX_LIST_BYTES,
   patch: maxPatchBytes + 1,
+} as const
+const MAX_BYTES = {
+  ...COMPARED_BYTES,
   heads: MAX_TEXT_BYTES,
   commit: 128,
   count: 32,
@@ -67,16 +71,23 @@ async function reported(client: AgentHostClient, { base, runId }: Asked): Promis
 
 type Parts = ReadonlyMap<string, Buffer>
 
-function conclusionOf(parts: Parts, base: string): Conclusion {
+/** What the lists and the patch of a sandbox describe. */
+export function changesIn(parts: Parts): MadeDiff {
   const patch = parts.get('patch') ?? Buffer.alloc(0)
   const files = statsOf(textOf(parts, 'raw'), textOf(parts, 'numstat'))
+  return { patch: patch.subarray(0, maxPatchBytes), isCut: patch.length > maxPatchBytes, files }
+}
+
+function conclusionOf(parts: Parts, base: string): Conclusion {
+  const diff = changesIn(parts)
+  const { files } = diff
   const branch = branchOf(parts, base)
   const rules = files.filter(({ path }) => /(?:^|\/)\.gitignore$/.test(path)).map(({ path }) => path)
   const problem = textOf(parts, 'problem').trim()
   const noBranch = textOf(parts, 'no-branch').trim()
   return {
     written: files.filter(({ status }) => status !== 'deleted').map(({ path }) => path),
-    diff: { patch: patch.subarray(0, maxPatchBytes), isCut: patch.length > maxPatchBytes, files },
+    diff,
     ...(branch && { branch }),
     hadUncommittedChanges: false,
     isComplete: problem === '' && noBranch === '',

@@ -4,6 +4,7 @@ import { RESULTS_LIMITS, RunDiff } from '../../../../contracts/results.ts'
 import { handOffKind } from '../../../../policies/agent/hand-off.ts'
 import { branchRef } from '../../../git/branch.ts'
 import type { Conclusion } from '../../../git/conclude-folder.ts'
+import type { MadeDiff } from '../../../git/results.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { RunRow, Store } from '../../../store/store.ts'
@@ -41,8 +42,16 @@ export async function storeResults(deps: RunResultsDeps, results: RunResults): P
 
 type Patch = { readonly bytes: Buffer; readonly isRedacted: boolean }
 
+/** The files of a diff as people see them. */
+export const shownFiles = (files: MadeDiff['files'], redact: (text: string) => string): RunDiff['files'] =>
+  files.slice(0, RESULTS_LIMITS.maxFiles).map((file) => ({
+    ...file,
+    path: redact(file.path),
+    ...(file.from !== undefined && { from: redact(file.from) }),
+  }))
+
 /** Compared byte by byte, so that text in any encoding stays unchanged. */
-function redactedPatch({ diff }: Conclusion, redact: (text: string) => string): Patch {
+export function redactedPatch({ diff }: Pick<Conclusion, 'diff'>, redact: (text: string) => string): Patch {
   const before = diff?.patch.toString('latin1') ?? ''
   const after = redact(before)
   return { bytes: Buffer.from(after, 'latin1'), isRedacted: before !== after }
@@ -53,7 +62,7 @@ function diffOf(
   { diff, branch, ignored, written, hadUncommittedChanges, problems }: Conclusion,
   { patch, redact }: { readonly patch: Patch; readonly redact: (text: string) => string },
 ): RunDiff {
-  const files = diff?.files ?? []
+  const files = shownFiles(diff?.files ?? [], redact)
   const handOff = written
     .filter((path) => !INSTALLED.test(path))
     .flatMap((path) => {
@@ -61,14 +70,10 @@ function diffOf(
       return kind === undefined ? [] : [{ path: redact(path), kind }]
     })
   return {
-    files: files.slice(0, RESULTS_LIMITS.maxFiles).map((file) => ({
-      ...file,
-      path: redact(file.path),
-      ...(file.from !== undefined && { from: redact(file.from) }),
-    })),
-    fileCount: files.length,
-    additions: sum(files.map(({ additions = 0 }) => additions)),
-    deletions: sum(files.map(({ deletions = 0 }) => deletions)),
+    files,
+    fileCount: diff?.files.length ?? 0,
+    additions: sum((diff?.files ?? []).map(({ additions = 0 }) => additions)),
+    deletions: sum((diff?.files ?? []).map(({ deletions = 0 }) => deletions)),
     patch: { bytes: patch.bytes.length, isCut: diff?.isCut ?? false, isRedacted: patch.isRedacted },
     ...(ignored && {
       ignored: { count: ignored.length, paths: ignored.slice(0, RESULTS_LIMITS.maxIgnored).map(redact) },

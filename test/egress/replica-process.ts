@@ -1,0 +1,44 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { onTestFinished } from 'vitest'
+import { until } from '../helpers/until.ts'
+import type { Deployment } from './cluster-rig.ts'
+import { portOf } from './proxy-rig.ts'
+
+const SERVER = fileURLToPath(new URL('../../runtime/egress/cluster/server.ts', import.meta.url))
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const port = portOf(server)
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
+
+/** One replica of the proxy in its own process, as in a pod, which lists one sandbox. */
+export async function startReplicaProcess({ tokenFile }: Deployment, url: string) {
+  const [port, healthPort] = [await freePort(), await freePort()]
+  const child = spawn(process.execPath, [SERVER], {
+    env: {
+      AGENTWEAVER_EGRESS_CONTROL_URL: url,
+      AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE: tokenFile,
+      AGENTWEAVER_EGRESS_PORT: String(port),
+      AGENTWEAVER_EGRESS_HEALTH_PORT: String(healthPort),
+    },
+    stdio: 'ignore',
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const metric = async (name: string) => {
+    const text = await (await fetch(`http://127.0.0.1:${healthPort}/metrics`)).text()
+    return Number(new RegExp(`^${name} (\\d+)`, 'm').exec(text)?.[1])
+  }
+  await until('the replica lists the sandbox', () =>
+    metric('agentweaver_egress_sandboxes').then(
+      (count) => count === 1,
+      () => false,
+    ),
+  )
+  return { port, child, connections: () => metric('agentweaver_egress_connections') }
+}
