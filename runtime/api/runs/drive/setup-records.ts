@@ -139,7 +139,7 @@ export class SetupRecords {
 
 const TAIL_EVENTS = 200
 
-/** What the sandbox answered with: after it, the command did not start. */
+/** An error response of the sandbox: the command did not start. */
 export const isRejection = (error: unknown): error is SandboxError =>
   error instanceof SandboxError && ERROR_STATUS[error.code] < 500
 
