@@ -9,14 +9,16 @@ import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
 import { withAuthorities } from '../../runtime/api/egress/authorities.ts'
 import { createTrust, writeTrustBundle } from '../../runtime/api/egress/trust.ts'
 import { EgressProxy } from '../../runtime/egress/proxy.ts'
+import { parseUpstreamProxy } from '../../runtime/egress/upstream-proxy.ts'
 import { bwrapBackend } from '../../runtime/executors/bwrap.ts'
 import type { Backend, Executor } from '../../runtime/executors/executor.ts'
 import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { execute, type Outcome } from '../conformance/executor-cases/subject.ts'
+import { startNameProxy } from '../fakes/name-proxy.ts'
 import { createTestAuthority } from '../fakes/test-authority.ts'
 import type { Client } from './client-table.ts'
-import { PackageSite } from './package-site.ts'
+import { GITHUB_API, PackageSite } from './package-site.ts'
 
 export const BACKENDS: readonly Backend[] = [bwrapBackend, namespacesBackend]
 
@@ -38,7 +40,9 @@ function policyFor(site: PackageSite): string {
   )
   const git = `{ host: ${site.host('git')}, mode: full, ${at}, requests: [{ methods: [GET], paths: [/repo.git/**] }, { methods: [POST], paths: [/repo.git/git-upload-pack] }] }`
   const spliced = `{ host: ${site.host('spliced')}, mode: full, ${at} }`
-  const entries = [...presets, git, spliced].map((entry) => `    - ${entry}\n`).join('')
+  const maven = `{ host: ${site.host('maven')}, mode: read-only, paths: ["/maven2/**"], ${at} }`
+  const github = '{ preset: github, repositories: [o/n], mode: full, why: a repository of the test }'
+  const entries = [...presets, git, spliced, maven, github].map((entry) => `    - ${entry}\n`).join('')
   return `apiVersion: agentweaver.io/v1\nkind: EgressPolicy\nname: test\nclasses:\n  agent:\n${entries}  command: []\n`
 }
 
@@ -66,10 +70,8 @@ export async function clientSuite(backend: Backend, { clients, toolRoots, tools 
   writeFileSync(join(folder, 'roots.pem'), authority.certificate)
   const site = new PackageSite(join(folder, 'site'), authority)
   const reports: EgressReport[] = []
-  const proxy = new EgressProxy({
-    report: (report) => reports.push(report),
-    roots: [authority.certificate],
-  })
+  let proxy: EgressProxy
+  let company: Awaited<ReturnType<typeof startNameProxy>>
   let executor: Executor
   const run = (command: string) => execute(executor, command, { network: true })
   const has = async (test: string) => (await execute(executor, test)).exitCode === 0
@@ -81,6 +83,13 @@ export async function clientSuite(backend: Backend, { clients, toolRoots, tools 
 
   beforeAll(async () => {
     await site.open(project)
+    // GitHub has no address in the list. The proxy of a company leads to the site of the test.
+    company = await startNameProxy(new Map([[GITHUB_API, site.port]]))
+    proxy = new EgressProxy({
+      report: (report) => reports.push(report),
+      roots: [authority.certificate],
+      upstream: parseUpstreamProxy(company.url),
+    })
     writeFileSync(join(project, 'Get.java'), GET_JAVA)
     const trust = await createTrust(new Uint8Array(32).fill(3), join(folder, 'roots.pem'))
     await writeTrustBundle(join(folder, 'egress'), trust)
@@ -102,7 +111,8 @@ export async function clientSuite(backend: Backend, { clients, toolRoots, tools 
   })
   afterAll(async () => {
     await executor?.close()
-    proxy.close()
+    proxy?.close()
+    await company?.close()
     site.close()
     rmSync(folder, { recursive: true, force: true })
   })

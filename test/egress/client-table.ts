@@ -20,6 +20,8 @@ export interface Client {
 
 const PYTHON = '/usr/bin/python3'
 const NOTHING = /^$/
+const MAVEN_GOAL = 'com.example:answer-maven-plugin:1.0:answer'
+const GH = 'GH_TOKEN=ghp_0123456789012345678901234567890123456789 gh'
 
 /** Clients that the tests run, if the machine has them. */
 export const CLIENTS: readonly Client[] = [
@@ -148,15 +150,31 @@ export const CLIENTS: readonly Client[] = [
     refusal: /GET is not allowed for the path \/private/,
     permitted: NOTHING,
   },
+  {
+    name: 'gh 2.23, its command `gh api`',
+    site: 'github',
+    test: 'gh --version',
+    reads: `${GH} api repos/o/n --jq .default_branch && ${GH} api repos/o/n/pulls -f title=a -f head=b -f base=main --jq .number`,
+    expected: 'main\n7',
+    writes: `${GH} api -X PUT repos/o/n/contents/file; ${GH} repo view o/n; ${GH} pr list -R o/n`,
+    prints: 'the reason',
+    refusal: /the method PUT is not allowed[\s\S]*POST is not allowed for the path \/graphql/,
+    permitted: NOTHING,
+  },
 ]
 
 const NPM_PROJECT = 'mkdir -p NAME && cp package.json .npmrc NAME && cd NAME'
 const PNPM = 'node TOOLS/js/node_modules/pnpm/bin/pnpm.cjs'
 const YARN = 'node TOOLS/js/node_modules/yarn/bin/yarn.js'
 const UV = `TOOLS/py/bin/uv pip install -q --no-cache --python ${PYTHON}`
+const MAVEN = 'TOOLS/maven/apache-maven-3.9.16/bin/mvn'
+const DENO = 'TOOLS/js/node_modules/@deno/linux-x64-glibc/deno'
 const WITH_TOOLS = `PYTHONPATH=TOOLS/py ${PYTHON} -c`
 
-/** Clients that the tests install from the public registries: `npm run test:attack -- clients`. */
+/**
+ * Clients that the tests install from the public registries, and some of the machine that are slow:
+ * `npm run test:attack -- clients`.
+ */
 export const INSTALLED_CLIENTS: readonly Client[] = [
   {
     name: 'pnpm',
@@ -188,7 +206,7 @@ export const INSTALLED_CLIENTS: readonly Client[] = [
     expected: '42',
     writes: `${UV} --target uv URL/private/pkg_b-1.0-py3-none-any.whl`,
     prints: 'the reason',
-    refusal: /GET is not allowed\s+for the path/,
+    refusal: /GET\s+is\s+not\s+allowed\s+for\s+the\s+path/,
     permitted: NOTHING,
   },
   {
@@ -213,7 +231,48 @@ export const INSTALLED_CLIENTS: readonly Client[] = [
     refusal: /the method POST is not allowed for this host/,
     permitted: NOTHING,
   },
+  {
+    name: 'Maven 3.8',
+    site: 'maven',
+    test: 'mvn --version && javac --version',
+    reads: `cd java && mvn -q -B -s settings.xml ${MAVEN_GOAL} 2>/dev/null | grep -o 42`,
+    expected: '42',
+    writes: `cd java && rm -rf m2 && mvn -B -s private.xml ${MAVEN_GOAL}`,
+    prints: 'the reason',
+    refusal: /GET is not allowed for the path \/private/,
+    permitted: NOTHING,
+  },
+  {
+    name: 'Gradle 4.4',
+    site: 'maven',
+    test: 'gradle --version && javac --version',
+    reads: 'cd java && gradle -q --no-daemon answer 2>/dev/null',
+    expected: 'pkg-f-1.0.jar',
+    writes: 'cd java/private && gradle --no-daemon answer',
+    prints: 'the reason',
+    refusal: /GET is not allowed for the path \/private/,
+    permitted: NOTHING,
+  },
+  {
+    name: 'Maven 3.9',
+    site: 'maven',
+    test: `${MAVEN} --version && javac --version`,
+    reads: `cd java && ${MAVEN} -q -B -s settings.xml ${MAVEN_GOAL} 2>/dev/null | grep -o 42`,
+    expected: '42',
+    writes: `cd java && rm -rf m2 && ${MAVEN} -B -s private.xml ${MAVEN_GOAL}`,
+    prints: 'the reason',
+    refusal: /GET is not allowed for the path \/private/,
+    permitted: NOTHING,
+  },
+  {
+    name: 'Deno 2.9',
+    site: 'npm',
+    test: `${DENO} --version`,
+    reads: `${NPM_PROJECT.replaceAll('NAME', 'deno')} && ${DENO} install --quiet && ${DENO} eval 'import a from "@scope/pkg-a"; console.log(a)'`,
+    expected: '42',
+    writes: `${DENO} eval 'const answer = await fetch("URL/@scope%2fpkg-a", { method: "PUT", body: "x" }); console.log(answer.status, await answer.text())'`,
+    prints: 'the reason',
+    refusal: /405 .*the method PUT is not allowed for this host/s,
+    permitted: NOTHING,
+  },
 ]
-
-/** Clients that were not tried. */
-export const NOT_RUN: readonly string[] = ['Maven', 'Gradle', 'gh', 'Deno']

@@ -8,9 +8,15 @@ import type { AddressInfo } from 'node:net'
 import { dirname, join, normalize } from 'node:path'
 import { createNpmPackage } from '../fakes/npm-package.ts'
 import type { TestAuthority } from '../fakes/test-authority.ts'
+import { javaProject, mavenPackages } from './maven-packages.ts'
 
 const DOMAIN = 'agentweaver-test.com'
-const SITES = ['npm', 'pypi', 'crates', 'go', 'debian', 'git', 'spliced', 'unlisted'] as const
+const SITES = [
+  ...(['npm', 'pypi', 'crates', 'go', 'debian', 'maven', 'git', 'spliced', 'unlisted'] as const),
+  // At its real name, which clients do not let one change.
+  'github',
+] as const
+export const GITHUB_API = 'api.github.com'
 export type SiteName = (typeof SITES)[number]
 
 const WHEEL = `import sys, zipfile
@@ -29,8 +35,8 @@ with zipfile.ZipFile(sys.argv[1], "w") as module:
 `
 
 /**
- * An npm registry, a Python index, a sparse index of crates, a Go module proxy, an apt repository and a git server, each
- * with one package. They are folders of one server on this machine, under a name each.
+ * An npm registry, a Python index, a sparse index of crates, a Go module proxy, an apt repository, a Maven repository, a
+ * part of GitHub's REST API and a git server, each with one package. They are folders of one server on this machine, under a name each.
  */
 export class PackageSite {
   readonly #folder: string
@@ -47,7 +53,7 @@ export class PackageSite {
   }
 
   host(site: SiteName): string {
-    return `${site}.${DOMAIN}`
+    return site === 'github' ? GITHUB_API : `${site}.${DOMAIN}`
   }
 
   url(site: SiteName): string {
@@ -69,6 +75,8 @@ export class PackageSite {
     this.#publishCrate(project)
     this.#publishModule(project)
     this.#publishDebian(project)
+    this.#publishMaven(project)
+    this.#publishGitHub()
     this.#publishGit()
   }
 
@@ -79,7 +87,8 @@ export class PackageSite {
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
     const { pathname } = new URL(request.url ?? '/', 'https://site')
-    const site = String(request.headers.host).split('.')[0] ?? ''
+    const [host = ''] = String(request.headers.host).split(':')
+    const site = SITES.find((one) => this.host(one) === host) ?? ''
     this.requests.push(`${request.method} ${site} ${pathname}`)
     if (site === 'git') serveGit(join(this.#folder, 'git'), request, response)
     else this.#serveFile(join(this.#folder, site, normalize(decodeURIComponent(pathname))), response)
@@ -201,6 +210,21 @@ export class PackageSite {
         .map(([key, value]) => `${key} "${value}";\n`)
         .join(''),
     )
+  }
+
+  #publishMaven(project: string): void {
+    for (const [path, content] of Object.entries(mavenPackages()))
+      this.#write('maven', `maven2/${path}`, content)
+    for (const [path, text] of Object.entries(javaProject(this.url('maven')))) {
+      mkdirSync(dirname(join(project, path)), { recursive: true })
+      writeFileSync(join(project, path), text)
+    }
+  }
+
+  #publishGitHub(): void {
+    const answers = { 'repos/o/n': { default_branch: 'main' }, 'repos/o/n/pulls': { number: 7 } }
+    for (const [path, answer] of Object.entries(answers))
+      this.#write('github', `${path}/index.html`, JSON.stringify(answer))
   }
 
   #publishGit(): void {

@@ -40,7 +40,7 @@ export async function aSetupPlace(ceiling = 'network_enabled: true\n') {
     server.close()
     rmSync(folder, { recursive: true, force: true })
   })
-  /** Prints the status with which a host answers. */
+  /** Prints the status of a request to a host. */
   const get = (host: string, path = '/') =>
     `curl -s -o /dev/null -w '%{http_code}\\n' http://${host}:${port}${path}`
   const aFolder = (name: string, settings?: string) => {

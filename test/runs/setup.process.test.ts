@@ -95,9 +95,10 @@ it('refuses setup commands that the policy forbids or that need an approval', as
   ])
   expect(typesOf(events)).not.toContain('command.exited')
   const { items } = await store.readAudit({ runId: id, limit: 100 })
-  expect(items.map(({ record }) => JSON.parse(record))).toContainEqual(
-    expect.objectContaining({ kind: 'intent', tool: 'exec', decision: 'deny' }),
-  )
+  expect(items.map(({ record }) => JSON.parse(record)).filter(({ tool }) => tool === 'exec')).toMatchObject([
+    { kind: 'intent', decision: 'deny', actor: 'agentweaver' },
+    { kind: 'outcome', outcome: 'not released (policyDenied)' },
+  ])
 })
 
 it('hides secrets in a setup command and in its output', async () => {

@@ -38,6 +38,8 @@ const WRITTEN_FILES: Readonly<Record<string, string>> = {
 const COPIED_FILES = [
   ...['ld.so.cache', 'ld.so.conf', 'protocols', 'services', 'mime.types', 'localtime', 'timezone'],
   ...['debian_version', 'gai.conf', 'inputrc', 'magic', 'ssl/openssl.cnf', 'pki/tls/openssl.cnf'],
+  // Maven of Debian does not start without them. Its settings.xml may contain passwords.
+  ...['maven/m2.conf', 'maven/logging/simplelogger.properties'],
 ]
 
 const FOLDERS = ['usr', 'etc', 'proc', 'dev', 'tmp', 'workspace', SANDBOX_PATHS.home, 'root', '.old']

@@ -127,7 +127,7 @@ export class SetupCommands {
     }
   }
 
-  /** Nobody can be asked before the run has begun, so a command that needs an approval is refused. */
+  /** No person can be asked before the run has begun, so a command that needs an approval is refused. */
   async #judge(command: SetupCommand, { sandbox, selected }: Serving): Promise<void> {
     const { run, deps } = this.#parts
     const { settings, touched } = run

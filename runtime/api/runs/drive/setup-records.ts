@@ -72,8 +72,16 @@ export class SetupRecords {
   async refused(command: SetupCommand, reason: string): Promise<void> {
     const { store, clock } = this.#deps
     const at = clock().toISOString()
-    const denied = { ...this.#auditOf(command), decision: 'deny', reasons: [reason], at }
-    await whileHeld(store, this.#run, (tx, { id }) => this.#audit.append(tx, id, [denied]))
+    const about = this.#auditOf(command)
+    const denied = { ...about, decision: 'deny', reasons: [...about.reasons, reason], at }
+    const { params: _params, reasons: _reasons, ...of } = about
+    const outcome = { ...of, kind: 'outcome' as const, outcome: 'not released (policyDenied)', at }
+    const row = { id: command.id, runId: this.#run.id, request: about.params, actor: ACTOR } as const
+    await whileHeld(store, this.#run, async (tx, { id }) => {
+      if (await tx.readCommand(id, command.id)) return
+      await tx.insertCommand({ ...row, state: 'ended', result: { refused: 'policy_denied' } })
+      await this.#audit.append(tx, id, [denied, outcome])
+    })
   }
 
   /** Ends a command that the sandbox rejected. */
@@ -131,7 +139,7 @@ export class SetupRecords {
 
 const TAIL_EVENTS = 200
 
-/** What the sandbox answered with: after it, the command did not start. */
+/** An error response of the sandbox: the command did not start. */
 export const isRejection = (error: unknown): error is SandboxError =>
   error instanceof SandboxError && ERROR_STATUS[error.code] < 500
 
