@@ -248,7 +248,14 @@ const API_EVENTS = [
       checkpointAt: When,
     }),
   }),
-  z.strictObject({ type: z.literal('run.resumed'), data: z.strictObject({ generation: z.int() }) }),
+  z.strictObject({
+    type: z.literal('run.resumed'),
+    data: z.strictObject({
+      generation: z.int(),
+      /** What its commands may reach has changed since the checkpoint. */
+      isEgressChanged: z.literal(true).optional(),
+    }),
+  }),
   /** The sandbox is gone and the run continues from its last checkpoint in another one. */
   z.strictObject({
     type: z.literal('run.interrupted'),

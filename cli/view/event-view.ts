@@ -81,7 +81,7 @@ function runRenderers(look: Look): Renderers {
     'run.suspended': () =>
       row(look, ['suspended', 'yellow'], 'The sandbox is released until the run continues.'),
     'run.interrupted': ({ message }) => row(look, ['interrupted', 'yellow'], message),
-    'run.resumed': ({ generation }) => row(look, 'resumed', `in sandbox number ${generation}`),
+    'run.resumed': (data) => row(look, 'resumed', resumedText(data)),
     'run.restricted': (data) => row(look, ['restricted', 'yellow'], restrictionWords(data)),
     'run.budget': (data) => row(look, ['budget', 'yellow'], budgetWords(data.kind, data)),
     'run.outcome': ({ outcome, summary }) =>
@@ -104,6 +104,9 @@ function runRenderers(look: Look): Renderers {
     },
   }
 }
+
+const resumedText = ({ generation, isEgressChanged }: DataOf<'run.resumed'>) =>
+  `in sandbox number ${generation}${isEgressChanged ? '; what its commands may reach has changed' : ''}`
 
 function setupRenderers(look: Look): Renderers {
   const { paint } = look

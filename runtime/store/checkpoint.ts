@@ -13,6 +13,8 @@ export interface Checkpoint {
   readonly carriedCalls?: readonly string[]
   /** The calls that were open then, if their decisions were sent afterwards. Their effects are not saved. */
   readonly openCalls?: readonly string[]
+  /** Digest of the destinations that the commands of the run could reach then. */
+  readonly egressDigest?: string
 }
 
 /** The stored parts of a run's last checkpoint. Each is a content of the owner, named by its digest. */

@@ -74,6 +74,7 @@ export const SavedCheckpoint = z.looseObject({
   turnId: z.string().exactOptional(),
   carriedCalls: z.array(z.string()).exactOptional(),
   openCalls: z.array(z.string()).exactOptional(),
+  egressDigest: z.string().exactOptional(),
 })
 /** The run from whose checkpoint a run began, the parts that were copied, and the last event that they include. */
 export const Origin = z.object({

@@ -148,6 +148,24 @@ it("is refused for a host that the operator's settings leave out, also to the op
   await stop(id)
 })
 
+it('is announced by a run that was suspended meanwhile, when it continues', async () => {
+  const { start, stop, allow, service, store } = await aPlace()
+  const { id } = await start({ require_approval_for_all_shell: true })
+  const isIn = async (state: string) => (await service.readRun(alice, id)).state === state
+  await until('the run waits for an approval', () => isIn('waiting'))
+  await service.suspend(alice, id)
+  await until('the run is suspended', () => isIn('suspended'))
+
+  await allow(id)
+  const [approval] = await store.listApprovals(id)
+  const decision = { outcome: 'approved', scope: 'once', requestId: approval?.requestId ?? '' } as const
+  await service.decideShell(alice, id, decision)
+  const events = await stop(id)
+
+  // Without a change, the event has the generation alone (suspend.process.test.ts).
+  expect(dataOf(events, 'run.resumed')).toEqual([{ generation: 2, isEgressChanged: true }])
+})
+
 it('is refused for a run without a network, and is not inherited by a fork', async () => {
   const { start, statusIs, stop, allow, service, store } = await aPlace()
   const { id } = await start()

@@ -5,13 +5,14 @@ import { whileHeld } from '../held-run.ts'
 import { after, selectedEvent } from '../launch/launch.ts'
 import type { LaunchedSandbox } from '../launch/launched-sandbox.ts'
 import { transition } from '../machine/transition.ts'
+import { egressDigestOf } from '../use/egress-digest.ts'
 
 /**
  * Records the start of a run and its first turn in one commit. The turn is sent before the commit, in parallel with the
  * request for the sandbox's events, because an embedded store commits on this thread and would delay both.
  */
 export async function beginRun(
-  { store, clock }: RunDeps,
+  { store, clock, networks }: RunDeps,
   run: RunRow,
   { generation, selected, sandbox, turn, sendTurn }: LaunchedSandbox & { readonly sendTurn: () => void },
 ): Promise<void> {
@@ -26,11 +27,19 @@ export async function beginRun(
     const isFirst = current.startedAt === undefined
     if (isFirst) await tx.changeRun(run.id, { startedAt: clock().toISOString() })
     if (selected) await recordSelected(tx, run, { selected, sandbox })
-    await tx.appendEvents(run.id, [
-      { event: { type: isFirst ? 'run.started' : 'run.resumed', data: { generation } } },
-    ])
+    const resumed = { generation, ...egressChange(networks, current) }
+    const event = isFirst
+      ? ({ type: 'run.started', data: { generation } } as const)
+      : ({ type: 'run.resumed', data: resumed } as const)
+    await tx.appendEvents(run.id, [{ event }])
     await take(tx, current, { turn, at: clock().toISOString() })
   })
+}
+
+/** Whether the commands may reach something else than at the checkpoint. */
+function egressChange(networks: RunDeps['networks'], run: RunRow): { readonly isEgressChanged?: true } {
+  const saved = run.checkpoint?.egressDigest
+  return saved === undefined || saved === egressDigestOf(networks, run) ? {} : { isEgressChanged: true }
 }
 
 /** Records how the sandbox isolates commands. */

@@ -9,6 +9,7 @@ import { storeWithin } from '../admit/storage-limit.ts'
 import { type SavedWorkspace, saveWorkspace } from '../checkpoints/save-workspace.ts'
 import type { RunDeps } from '../deps.ts'
 import { whileHeld } from '../held-run.ts'
+import { egressDigestOf } from '../use/egress-digest.ts'
 
 const CHECKPOINT_TIMEOUT_MS = 120_000
 
@@ -17,7 +18,7 @@ const CHECKPOINT_TIMEOUT_MS = 120_000
  * and precedes every release.
  */
 export async function checkpoint(
-  deps: Pick<RunDeps, 'store' | 'clock' | 'limits'>,
+  deps: Pick<RunDeps, 'store' | 'clock' | 'limits' | 'networks'>,
   run: RunRow,
   client: AgentHostClient,
 ): Promise<void> {
@@ -33,6 +34,7 @@ export type SavedParts = {
   readonly position: Pick<StoredCheckpoint, 'generation' | 'hostSequence'>
   readonly session?: string
   readonly workspace?: SavedWorkspace
+  readonly egressDigest?: string
 }
 
 /**
@@ -40,16 +42,18 @@ export type SavedParts = {
  * the user is not copied.
  */
 export async function saveParts(
-  deps: Pick<RunDeps, 'store' | 'limits'>,
+  deps: Pick<RunDeps, 'store' | 'limits' | 'networks'>,
   run: RunRow,
   { client, signal = withTimeout(CHECKPOINT_TIMEOUT_MS) }: Partial<From> & Pick<From, 'client'>,
 ): Promise<SavedParts> {
-  const { generation, hostSequence } = (await deps.store.readRun(run.id)) ?? run
+  const current = (await deps.store.readRun(run.id)) ?? run
+  const { generation, hostSequence } = current
   const store = await storeWithin(deps, run.owner)
   const session = run.kind === 'agent' ? await saveSession(store, run, { client, signal }) : undefined
   const workspace =
     run.workspace.kind === 'path' ? undefined : await saveWorkspace({ store, run, client, signal })
-  return { position: { generation, hostSequence }, ...present({ session, workspace }) }
+  const egressDigest = egressDigestOf(deps.networks, current)
+  return { position: { generation, hostSequence }, ...present({ session, workspace, egressDigest }) }
 }
 
 type From = { readonly client: AgentHostClient; readonly signal: AbortSignal }
@@ -83,7 +87,7 @@ export async function promote(
   current: RunRow,
   { saved, at }: Saved,
 ): Promise<Pick<RunChange, 'checkpoint' | 'checkpointAt'>> {
-  const { position, session, workspace } = saved
+  const { position, session, workspace, egressDigest } = saved
   await tx.commitCheckpoint(current.id, {
     ...position,
     owner: current.owner,
@@ -97,7 +101,7 @@ export async function promote(
   const afterTurn = (await tx.lastEndedTurn(current.id))?.ordinal ?? 0
   return {
     checkpointAt: at,
-    checkpoint: { sequence: current.lastSequence, afterTurn, ...present({ turnId: turn?.id }) },
+    checkpoint: { sequence: current.lastSequence, afterTurn, ...present({ turnId: turn?.id, egressDigest }) },
   }
 }
 

@@ -235,11 +235,12 @@ type Filling = {
 }
 
 /** Opens the network and puts the files in. A repository is cloned over the network. */
-async function fillWorkspace(deps: RunDeps, run: RunRow, filling: Filling): Promise<void> {
+export async function fillWorkspace(deps: RunDeps, run: RunRow, filling: Filling): Promise<void> {
   const { sandbox, client } = filling
   if (awaitsSetup(run)) await deps.networks?.changed(run.id)
-  const [isFilled] = await Promise.all([putWorkspace(deps, run, filling), sandbox.openNetwork?.(client)])
-  if (isFilled) return
+  // The destinations are in force before the first byte of the workspace is there.
+  await sandbox.openNetwork?.(client)
+  if (await putWorkspace(deps, run, filling)) return
   if (isGitRun(run)) return cloneRepository(deps, run, filling)
   throw new SandboxError('workspace_invalid', 'the workspace of the run is not in the store')
 }

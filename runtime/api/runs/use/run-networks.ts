@@ -5,7 +5,10 @@ import type { RunRow } from '../../../store/store.ts'
 /** What the commands of runs may reach through the egress proxy. */
 export interface RunNetworks {
   /** Undefined if the settings of the run allow no network access. */
-  destinationsOf(run: Pick<RunRow, 'settings'>, kind: SandboxKind): readonly EgressDestination[] | undefined
+  destinationsOf(
+    run: Pick<RunRow, 'settings'> & Partial<Pick<RunRow, 'allowedHosts'>>,
+    kind: SandboxKind,
+  ): readonly EgressDestination[] | undefined
   /** `withheld`: the operator's list has the host, and the settings of the run leave it out. */
   standingOf(
     run: Pick<RunRow, 'kind' | 'settings' | 'allowedHosts'>,
