@@ -215,7 +215,7 @@ describe('a replica', () => {
 describe('the control port', () => {
   const ROUTES = [
     ['GET', `${EGRESS_CONTROL_ROUTES.control}?proxy=${randomUUID()}`],
-    ['POST', EGRESS_CONTROL_ROUTES.events],
+    ...Object.values(EGRESS_CONTROL_ROUTES).map((route) => ['POST', route] as const),
     ['GET', '/unknown'],
   ] as const
   const CALLERS = [
