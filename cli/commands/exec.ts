@@ -1,13 +1,15 @@
 import { buffer } from 'node:stream/consumers'
 import type { Command } from 'commander'
 import * as z from 'zod'
-import type { StartCommandInput } from '../../contracts/api.ts'
+import { FINAL_STATES, type StartCommandInput } from '../../contracts/api.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
 import { EXEC_LIMITS, type ExecResult } from '../../contracts/exec.ts'
 import type { Client } from '../../runtime/client/client.ts'
 import { commandEvents } from '../../runtime/kit/command-events.ts'
+import { SandboxError } from '../../runtime/kit/errors.ts'
 import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
+import { untilReady } from '../service/ready-sandbox.ts'
 import { onInterrupt } from '../terminal/interrupts.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { colourless, harmless, visible } from '../terminal/visible.ts'
@@ -44,7 +46,8 @@ but wrote more than ${MAX_OUTPUT} to stdout or to stderr: later output is lost.`
 export function execCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'exec',
-    about: 'Run a command in the sandbox of a run. Exits with the status of that command.',
+    about:
+      'Run a command in the sandbox of a run, or with the files of a run that has none any more. Exits with the status of that command.',
     example: 'agentweaver exec sbx_0197f6f2… -- npm test\nagentweaver exec sbx_0197f6f2… "ls | wc -l"',
   })
     .argument('<run>', 'id of the run or sandbox')
@@ -64,7 +67,9 @@ export function execCommand(context: CliContext): Command {
     await using connection = await openConnection(context, options)
     const { terminal } = context
     const request = await toRequest(words, options, terminal)
-    context.exit(await runIn(terminal, connection.client, { runId, request, json: options.json }))
+    const { client } = connection
+    await using place = await startIn(terminal, client, { runId, request })
+    context.exit(await follow(terminal, client, { ...place, json: options.json }))
   })
   return command
 }
@@ -85,13 +90,64 @@ async function toRequest(
   }
 }
 
-/** Starts the command and shows its output until it exits. Ctrl-C cancels it and waits for its end. */
-async function runIn(
+/** A command that has been started, and where. It must be disposed of. */
+interface Started extends AsyncDisposable {
+  readonly runId: string
+  readonly commandId: string
+  readonly afterSequence: number
+}
+
+type Starting = { readonly runId: string; readonly request: StartCommandInput }
+
+/** Starts the command in the sandbox of the run. If the run has none any more, in a new one with its last files. */
+async function startIn(terminal: Terminal, client: Client, starting: Starting): Promise<Started> {
+  const { runId, request } = starting
+  try {
+    const started = await client.startCommand(runId, request)
+    return { ...started, runId, [Symbol.asyncDispose]: async () => undefined }
+  } catch (error) {
+    if (!(await hasNoSandbox(client, runId, error))) throw error
+    return startInNew(terminal, client, starting)
+  }
+}
+
+async function hasNoSandbox(client: Client, runId: string, error: unknown): Promise<boolean> {
+  if (!(error instanceof SandboxError) || !['run_ended', 'conflict'].includes(error.code)) return false
+  const { state } = await client.readRun(runId)
+  return state === 'suspended' || FINAL_STATES.some((final) => final === state)
+}
+
+async function startInNew(
   terminal: Terminal,
   client: Client,
-  { runId, request, json }: { runId: string; request: StartCommandInput; json: boolean },
+  { runId, request }: Starting,
+): Promise<Started> {
+  const { id } = await client.createSandbox({
+    workspace: { kind: 'run', runId },
+    ...(request.network && { policy: { network_enabled: true } }),
+  })
+  const remove = async () => void (await client.destroySandbox(id))
+  try {
+    terminal.note(
+      `The run has no sandbox. The command runs in a new one with the last files of the run: ${id}`,
+    )
+    terminal.progress.waitFor('waiting for a sandbox')
+    await untilReady(client, id)
+    return { ...(await client.startCommand(id, request)), runId: id, [Symbol.asyncDispose]: remove }
+  } catch (error) {
+    await remove()
+    throw error
+  }
+}
+
+type Following = Omit<Started, typeof Symbol.asyncDispose> & { readonly json: boolean }
+
+/** Shows the output of a command until it exits. Ctrl-C cancels it and waits for its end. */
+async function follow(
+  terminal: Terminal,
+  client: Client,
+  { runId, commandId, afterSequence, json }: Following,
 ): Promise<number> {
-  const { commandId, afterSequence } = await client.startCommand(runId, request)
   const stop = new AbortController()
   let isInterrupted = false
   using _interrupts = onInterrupt(() => {

@@ -1,14 +1,13 @@
 import type { Command } from 'commander'
 import * as z from 'zod'
-import { type CreateSandboxInput, FINAL_STATES, type Run } from '../../contracts/api.ts'
-import type { Client } from '../../runtime/client/client.ts'
-import { delay } from '../../runtime/kit/deadline.ts'
+import type { CreateSandboxInput, Run } from '../../contracts/api.ts'
 import { present } from '../../runtime/kit/present.ts'
-import { CliError, usageError } from '../cli-error.ts'
+import { usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { noteSettings } from '../follow/settings-notes.ts'
 import type { Connection } from '../service/connect.ts'
 import { inFolder } from '../service/folder-refusal.ts'
+import { untilReady } from '../service/ready-sandbox.ts'
 import {
   type CliContext,
   newServiceCommand,
@@ -27,9 +26,6 @@ import {
   sourceOptions,
   uploadFolder,
 } from './source-options.ts'
-
-const READY_TIMEOUT_MS = 120_000
-const POLL_MS = 50
 
 const CreateOptions = ServiceOptions.extend({
   workspace: z.string().optional(),
@@ -111,24 +107,6 @@ function folderLines({ workspace }: Run): string[] {
         'The sandbox works on a copy of the folder. Get its changes with "agentweaver fetch" after "agentweaver sandbox rm".',
       ]
     : ['The sandbox works in the folder itself. The git directory is out of its reach.']
-}
-
-/** Waits until the sandbox accepts commands. Throws the sandbox's failure. */
-async function untilReady(client: Client, id: string): Promise<Run> {
-  const until = Date.now() + READY_TIMEOUT_MS
-  while (Date.now() < until) {
-    const sandbox = await client.readSandbox(id)
-    if (sandbox.state === 'waiting' || sandbox.state === 'running') return sandbox
-    if (FINAL_STATES.some((state) => state === sandbox.state)) {
-      const why = sandbox.failure?.message ?? `it is ${sandbox.state}`
-      throw new CliError(`The sandbox did not start: ${why}`, { status: EXIT.runFailed })
-    }
-    await delay(POLL_MS)
-  }
-  throw new CliError(`The sandbox ${id} is still not ready.`, {
-    status: EXIT.runFailed,
-    hint: `See its state with "agentweaver show ${id}". Remove it with "agentweaver sandbox rm ${id}".`,
-  })
 }
 
 async function toRequest(options: CreateOptions, cwd: string): Promise<CreateSandboxInput> {

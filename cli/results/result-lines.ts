@@ -71,12 +71,7 @@ export function resultLines(
   const { workspace } = run
   if (!['path', 'git', 'upload'].includes(workspace.kind)) return []
   const handOff = handOffLines(diff, paint)
-  const sandbox =
-    handOff.length > 0 && workspace.kind === 'path' && workspace.mode === 'in-place' && !isEmbedded
-      ? [
-          `To run them in a sandbox: agentweaver sandbox create --workspace ${quoted(workspace.path)}${suffix}`,
-        ]
-      : []
+  const sandbox = handOff.length > 0 && !isEmbedded ? inSandboxLines(run, suffix) : []
   const isChanged = diff.fileCount > 0
   const changes = isChanged ? [`${changeWords(diff)}. See them: agentweaver diff ${run.id}${suffix}`] : []
   const lines = [
@@ -87,6 +82,15 @@ export function resultLines(
     ...nextLines(diff, { run, suffix, ...present({ folder }) }),
   ]
   return lines.length > 0 ? ['', ...lines] : []
+}
+
+/** How to run the tests of the result without a risk for this machine. A copy of a folder has no files in the service. */
+function inSandboxLines({ id, workspace }: Run, suffix: string): string[] {
+  if (workspace.kind === 'git' || workspace.kind === 'upload')
+    return [`To run the tests in a sandbox: agentweaver exec ${id}${suffix} -- npm test`]
+  return workspace.kind === 'path' && workspace.mode === 'in-place'
+    ? [`To run them in a sandbox: agentweaver sandbox create --workspace ${quoted(workspace.path)}${suffix}`]
+    : []
 }
 
 type NextPlace = Pick<ResultsPlace, 'run' | 'suffix' | 'folder'>

@@ -281,6 +281,15 @@ describe('the summary at the end of a run', () => {
     expect(fourth).toBe("To run them in a sandbox: agentweaver sandbox create --workspace '/my project'")
   })
 
+  test('names the command that runs the tests of an uploaded workspace in a sandbox', () => {
+    const run = aRun({ workspace: { kind: 'upload' } })
+    const place = { run, suffix: '', isEmbedded: false }
+
+    const shown = resultLines(aDiff({ handOff, branch }), place, createPaint(false)).join('\n')
+
+    expect(shown).toContain(`agentweaver exec ${run.id} -- npm test`)
+  })
+
   test('suggests only commands that work: a sandbox needs a running service', () => {
     expect(lines(aDiff({ handOff, branch }), 'in-place', true).join('\n')).not.toContain('sandbox create')
   })
