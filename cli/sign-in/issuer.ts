@@ -89,8 +89,15 @@ export const issuerCode = (error: unknown): string | undefined => {
 export function issuerError(what: string, error: unknown, { isSecret = false } = {}): CliError {
   if (error instanceof CliError) return error
   const code = issuerCode(error)
-  const status = code === undefined ? EXIT.unreachable : EXIT.unauthenticated
+  const status =
+    code !== undefined ? EXIT.unauthenticated : isAnswered(error) ? EXIT.refused : EXIT.unreachable
   return new CliError(`${what}: ${isSecret && code !== undefined ? code : wordsOf(error)}.`, { status })
+}
+
+/** The issuer has answered, and the answer is not accepted: a wrong nonce, signature or issuer. */
+function isAnswered(error: unknown): boolean {
+  const { code } = error as Problem
+  return typeof code === 'string' && /^OAUTH_(?!TIMEOUT|ABORT)/.test(code)
 }
 
 function wordsOf(error: unknown): string {

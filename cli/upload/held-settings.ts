@@ -10,7 +10,8 @@ import { preparePrivateFolder } from '../../runtime/state-folder/prepare-folder.
 import { openPrivateFolder } from '../../runtime/state-folder/private-folder.ts'
 import { replaceFile } from '../../runtime/state-folder/replace-file.ts'
 import { openWorkspace } from '../../runtime/workspace/open-workspace.ts'
-import { usageError } from '../cli-error.ts'
+import { CliError, usageError } from '../cli-error.ts'
+import { EXIT } from '../exit-status.ts'
 import type { CliIo } from '../terminal/terminal.ts'
 
 const Held = z.strictObject({ path: z.string(), settings: z.string().nullable() })
@@ -57,7 +58,17 @@ const otherFile = (held: string | null): string =>
 function readHeld(place: string, name: string): z.infer<typeof Held> | undefined {
   using folder = openPrivateFolder(place)
   const text = folder?.readFile(name)
-  return text === undefined ? undefined : Held.parse(JSON.parse(text))
+  if (text === undefined) return undefined
+  try {
+    return Held.parse(JSON.parse(text))
+  } catch (cause) {
+    // Without the copy, the file in the folder would count, which an agent may have written.
+    throw new CliError(`The copy of the settings of this folder is damaged: ${join(place, name)}.`, {
+      cause,
+      status: EXIT.usage,
+      hint: 'Read the settings file of the folder, delete the copy, and repeat the command: the file is then in force.',
+    })
+  }
 }
 
 /** Undefined if there is no file. A file that cannot be read is an error: its rules would be missing. */

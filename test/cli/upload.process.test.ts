@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { existsSync, mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -217,6 +217,22 @@ test('the settings file of the first upload counts until the user accepts anothe
     false,
     true,
   ])
+})
+
+test('a damaged copy of the settings refuses the upload and says how to begin again', async () => {
+  const place = aRepository()
+  await uploadAndRun(place, 'true')
+  const copies = join(place.home, '.config', 'agentweaver', 'uploads')
+  const copy = join(copies, readdirSync(copies)[0] ?? '')
+  writeFileSync(copy, '{"path":')
+
+  const { status, stderr } = await uploadAndRun(place, 'true')
+  rmSync(copy)
+  const again = await uploadAndRun(place, 'true')
+
+  expect(status).toBe(2)
+  expect(stderr).toContain(`The copy of the settings of this folder is damaged: ${copy}.`)
+  expect(again.status).toBe(0)
 })
 
 describe('refusals', () => {
