@@ -155,8 +155,8 @@ describe('exit status', () => {
           }
         : undefined
 
-    const { status, stderr } = await runCli(['sandbox', 'create', '-w', '/tmp'], { env: loginTo(service) })
-
+    const argv = ['sandbox', 'create', '-w', await aFolder('aw-fields-test-')]
+    const { status, stderr } = await runCli(argv, { env: loginTo(service) })
     expect(status).toBe(2)
     expect(stderr).toContain('--workspace: must lie under a root')
   })

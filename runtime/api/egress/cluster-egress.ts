@@ -112,8 +112,9 @@ export class ClusterEgress implements SandboxEgress {
   #holdsCredential(run: RunRow): boolean {
     const { serversOf, credentials } = this.#options
     const servers = serversOf?.(run)
-    if (!servers || run.agentSpec === null) return false
-    const kind = insertedFor(RequestedAgent.parse(run.agentSpec))
+    if (!servers) return false
+    const agent = RequestedAgent.safeParse(run.agentSpec).data
+    const kind = agent && insertedFor(agent)
     const accepting = servers.filter(({ accepts }) => accepts !== undefined && accepts === kind)
     const { destinations } = credentials.forRun(run, accepting)
     return !destinations.some(({ credential }) => credential !== undefined)
