@@ -4,7 +4,6 @@ import type { RequestedAgent } from '../../contracts/agents.ts'
 import type { CreateSandboxInput, StartRun } from '../../contracts/api.ts'
 import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
 import { API_PORT, EGRESS_HEALTH_PORT } from '../../contracts/ports.ts'
-import type { KubeObject } from '../../devcluster/client/kube-object.ts'
 import { whyNoNodes } from '../../devcluster/host/privileges.ts'
 import { waitUntil } from '../../devcluster/host/wait-until.ts'
 import { SANDBOXES } from '../../devcluster/service/names.ts'
@@ -13,7 +12,8 @@ import { followTeam, TEAM_ROLES } from '../cli/team.ts'
 import { CONTROL, planOfProject } from '../fakes/npm-project-work.ts'
 import { CLI_CLIENT, OIDC_AUDIENCE } from '../fakes/oidc-server.ts'
 import { CLI } from '../helpers/built-programs.ts'
-import { memoryOf, processesOf } from './helpers/canary-search.ts'
+import { memoryOf } from './helpers/canary-search.ts'
+import { containerProcesses } from './helpers/container-processes.ts'
 import { killAllOf } from './helpers/dead-pod.ts'
 import { type DeployedApi, deployApi } from './helpers/deployed-api.ts'
 import { ask, connectTo, direct, holdTunnels } from './helpers/egress-commands.ts'
@@ -75,15 +75,6 @@ const withProxy = (environment: Environment): Environment => ({
     },
   },
 })
-
-/** The processes of a pod's containers, with the names of the containers. */
-function containerProcesses({ metadata, ...pod }: KubeObject) {
-  const statuses: { name: string; containerID: string }[] = pod['status'].containerStatuses
-  return processesOf(String(metadata.uid)).flatMap((found) => {
-    const status = statuses.find(({ containerID }) => found.container.includes(containerID.slice(-64)))
-    return status ? [{ ...found, name: status.name }] : []
-  })
-}
 
 describe.skipIf(noNodes !== undefined)(
   `the egress proxy in a cluster${noNodes ? ` (skipped: ${noNodes})` : ''}`,
@@ -294,7 +285,10 @@ describe.skipIf(noNodes !== undefined)(
       await restrict('normal')
 
       expect(output).toMatch(/^(open\n)+closed\n[\s\S]*refused 403 .*a person has turned off the network/)
-      expect(await outputOf(connectTo(`${GIT_PLACE.host}:443`))).toMatch(/^200/)
+      // The replicas learn it within a second, and the answer to the request does not wait for them.
+      await waitUntil({ what: 'the network again', timeoutMs: 30_000, everyMs: 200 }, async () =>
+        (await outputOf(connectTo(`${GIT_PLACE.host}:443`))).startsWith('200') ? true : undefined,
+      )
     })
 
     it('keeps the token in the memory of the container that inserts it, and of no other process of the proxy', async () => {
