@@ -24,8 +24,6 @@ export const PushedResults = z.object({
   repository: z.string(),
   branch: z.string(),
   commit: CommitId,
-  /** The commit of the branch before. Absent if the push created the branch. */
-  previous: CommitId.optional(),
 })
 export type PushedResults = z.infer<typeof PushedResults>
 

@@ -37,6 +37,8 @@ export function pushCommand(context: CliContext): Command {
     await using connection = await openConnection(context, options, { whenAbsent: 'open' })
     const { client } = connection
     const run = await client.readRun(id)
+    if (run.workspace.kind !== 'git')
+      throw usageError(`${id} did not start from the URL of a repository, so there is no server to push to.`)
     const diff = await client.readDiff(id)
     terminal.note(aboutPush({ run, diff, branch }, terminal.notePaint))
     if (!options.yes) await confirm(context)
@@ -58,6 +60,9 @@ function wantedOf(branch: string): PushResults {
 }
 
 const MAX_SHOWN = 50
+/** An agent can put something into one commit and remove it in the next one. */
+const historyLine = (id: string) =>
+  `The push contains every commit; the files above are what the last one changes against the base. See all: agentweaver fetch ${id} --repo DIR`
 
 interface About {
   readonly run: Run
@@ -78,6 +83,7 @@ function aboutPush({ run: { id, workspace }, diff, branch }: About, paint: Paint
     ...others.slice(0, MAX_SHOWN).map((path) => `  ${visible(path)}`),
     ...(left > 0 ? [paint.dim(`  … ${left} more`)] : []),
     `${commits}${changeWords(diff)}. See them: agentweaver diff ${id}`,
+    ...(diff.branch && diff.branch.commits > 1 ? [historyLine(id)] : []),
     ...remarkLines(diff),
     paint.yellow(
       `The push to agentweaver/${id}/${branch} can run the CI of ${visible(repository)} with the secrets of the repository.`,

@@ -53,6 +53,8 @@ export function createCommandView(look: Look, { outputLines = Number.POSITIVE_IN
   }
   const words = (how: string, ms: number) => `${how}  ${look.paint.dim(duration(ms))}`
   return {
+    /** Another line names this command, so it gets no head. */
+    named: (commandId: string) => void headed.add(commandId),
     output: ({ commandId, callId, stream, chunk }: Output) => [
       ...headOf(commandId, callId),
       ...show(commandId, output.take(commandId + stream, chunk)),

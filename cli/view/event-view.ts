@@ -25,7 +25,7 @@ export function createEventView(look: Look, options: ViewOptions = {}): (envelop
   const commands = createCommandView(look, options)
   const renderers: Renderers = {
     ...runRenderers(look),
-    ...setupRenderers(look),
+    ...setupRenderers(look, commands),
     ...workspaceRenderers(look),
     ...settingsRenderers(look, options.suffix ?? ''),
     ...toolRenderers(look, commands),
@@ -108,11 +108,13 @@ function runRenderers(look: Look): Renderers {
 const resumedText = ({ generation, isEgressChanged }: DataOf<'run.resumed'>) =>
   `in sandbox number ${generation}${isEgressChanged ? '; what its commands may reach has changed' : ''}`
 
-function setupRenderers(look: Look): Renderers {
+function setupRenderers(look: Look, commands: CommandView): Renderers {
   const { paint } = look
   return {
-    'setup.command': ({ command, number, of }) =>
-      row(look, ['setup', 'cyan'], `${visible(command)}  ${paint.dim(`${number} of ${of}`)}`),
+    'setup.command': ({ commandId, command, number, of }) => {
+      commands.named(commandId)
+      return row(look, ['setup', 'cyan'], `${visible(command)}  ${paint.dim(`${number} of ${of}`)}`)
+    },
     'setup.ended': ({ succeeded, durationMs }) =>
       row(
         look,

@@ -52,6 +52,20 @@ describe('the event view shows', () => {
     expect(shown([event])).toBe('  network  50,000 of 100,000 requests to registry.npmjs.org (50 %)')
   })
 
+  test('the output of a setup command below its line, and a command of a person with a line of its own', () => {
+    const command: RunEvent = {
+      type: 'setup.command',
+      data: { commandId: 'k', command: 'npm ci', number: 1, of: 2 },
+    }
+    const output = (commandId: string): RunEvent => ({
+      type: 'command.output',
+      data: { commandId, stream: 'stdout', chunk: 'said\n' },
+    })
+
+    expect(shown([command, output('k')])).toBe('    setup  npm ci  1 of 2\n         │ said')
+    expect(shown([command, output('other')])).toContain('exec  command of a person  other')
+  })
+
   test('why a turn failed, and the same reason only once if the run fails with it', () => {
     const reason = { code: 'agent_failed', message: 'The server at http://m has no model "x"' } as const
     const aFailedTurn: RunEvent = { type: 'turn.ended', data: { turnId: 't', state: 'failed', ...reason } }

@@ -28,6 +28,9 @@ test('push asks a person, and pushes the result of a run to its branch', async (
     /The run changed files that CI.*\n {2}Makefile .*\nChanged files:\n {2}README\n {2}a\n/,
   )
   expect(unasked.stderr).toContain(`agentweaver/${id}/fix-login can run the CI of ${url} with the secrets`)
+  // The commit of the agent, and the uncommitted changes.
+  expect(unasked.stderr).toContain(`2 commits. 3 files changed`)
+  expect(unasked.stderr).toContain(`See all: agentweaver fetch ${id} --repo DIR`)
   expect(unasked.stderr).toContain('add --yes')
   await using terminal = startAtTerminal(['push', id, '--branch', 'fix-login'], settings)
   await terminal.shows(/Push\? \[y\/N\]/)
@@ -45,4 +48,18 @@ test('push asks a person, and pushes the result of a run to its branch', async (
 
   const again = await runCli(['push', id, '--branch', 'fix-login', '--yes', '--json'], settings)
   expect(JSON.parse(again.stdout)).toMatchObject({ runId: id, repository: url, branch })
+})
+
+test('push says at once that a run without a repository has no server to push to', async () => {
+  const folder = await aFolder('aw-cli-push-')
+  const plan = join(folder, 'plan.json')
+  writeFileSync(plan, JSON.stringify({ turns: [[shell('true')]] }))
+  const settings = { env: { AGENTWEAVER_STATE_DIR: join(folder, 'state') }, cwd: folder }
+  const run = await runCli(['run', 'work', '--empty-workspace', '--plan', plan, '--json'], settings)
+  const { runId } = JSON.parse(run.stdout.split('\n')[0] ?? '')
+
+  const { status, stderr } = await runCli(['push', runId, '--branch', 'fix', '--yes'], settings)
+
+  expect(status).toBe(2)
+  expect(stderr).toContain('did not start from the URL of a repository')
 })

@@ -1,7 +1,10 @@
 import { expect, it } from 'vitest'
+import type { UserCredential } from '../../contracts/user-credentials.ts'
 import { allowlist } from '../../policies/agent/egress/allowlist.ts'
-import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { loadEgressPolicy, readEgressPolicyText } from '../../policies/agent/egress/load.ts'
 import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
+import { withOwnCredential } from '../../runtime/api/credentials/own-destinations.ts'
+import { createNetworkRules } from '../../runtime/api/egress/network-rules.ts'
 import { type Decision, decide } from '../../runtime/egress/decide.ts'
 import { parsePath } from '../../runtime/egress/path.ts'
 
@@ -64,4 +67,42 @@ it('lets commands read the repository, comment, and open a pull request', () => 
   expect(requested('GET', `${REPOSITORY}/pulls/1`)).toMatchObject({ ok: true })
   expect(requested('POST', `${REPOSITORY}/issues/1/comments`)).toMatchObject({ ok: true })
   expect(requested('POST', `${REPOSITORY}/pulls`)).toMatchObject({ ok: true })
+})
+
+const OWN: UserCredential = {
+  ...{ kind: 'github', target: 'github.com', credentialId: 'own', fingerprint: 'f' },
+  setAt: '2026-01-01T00:00:00.000Z',
+}
+
+/** What the proxy decides about a request of the agent itself, in a run whose owner has set a GitHub token. */
+function requestedByAgent(name: string, method: string, spelling: string): Decision {
+  const path = parsePath(spelling)
+  if (!path.ok) throw new Error(`the path ${spelling} cannot be read`)
+  const { ofAgentHost } = createNetworkRules(loadEgressPolicy(readEgressPolicyText()))
+  const destinations = ofAgentHost.map((one) => withOwnCredential(one, [OWN], () => false).destination)
+  return decide(
+    { runId: 'r', generation: 1, phase: 'work', destinations },
+    {
+      ...{ host: { kind: 'name', name }, port: 443, caller: 'agent-host', protocol: 'https' },
+      request: { method, path: path.path, needs: [] },
+    },
+  )
+}
+
+it.for([
+  ['a task of a cloud agent', 'api.githubcopilot.com', 'POST', '/agents/swe/v1/jobs/team/app'],
+  ['another task', 'api.business.githubcopilot.com', 'POST', '/agents/tasks'],
+  ['a gist', 'api.github.com', 'POST', '/gists'],
+  ['a repository', 'api.github.com', 'GET', '/repos/team/app/contents/a'],
+  ['a plan of the owner', 'api.github.com', 'POST', '/copilot_internal/subscribe_limited_user'],
+] as const)("inserts the owner's token into no request of the agent for %s", ([, host, method, path]) => {
+  expect(requestedByAgent(host, method, path)).toMatchObject({ ok: false })
+})
+
+it('lets an agent ask for its session and call models', () => {
+  const session = requestedByAgent('api.github.com', 'GET', '/copilot_internal/user')
+  const models = requestedByAgent('api.business.githubcopilot.com', 'POST', '/chat/completions')
+
+  for (const decision of [session, models])
+    expect(decision).toMatchObject({ ok: true, destination: { credential: 'own', attach: {} } })
 })

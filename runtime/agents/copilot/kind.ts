@@ -32,7 +32,7 @@ export const copilot = {
 } satisfies AgentKind<'copilot'>
 
 /** What the agent runtime has instead of a token that the egress proxy inserts: it has the form that the runtime expects. */
-const INSERTED = `gho_${'insertedByTheEgressProxyAgentweaver0'}`
+const INSERTED = 'gho_insertedByTheEgressProxyAgentweaver0'
 
 /** The token that the owner has set, else the owner's secret in the vault of user tokens, else the operator's token. */
 function tokenOf(

@@ -37,23 +37,37 @@ export type SavedParts = {
   readonly egressDigest?: string
 }
 
+type SaveDeps = Pick<RunDeps, 'store' | 'limits' | 'networks'>
+
 /**
  * Stores the parts of a checkpoint. They have no effect before `promote`, and are deleted a day later without it. A folder of
  * the user is not copied.
  */
 export async function saveParts(
-  deps: Pick<RunDeps, 'store' | 'limits' | 'networks'>,
+  deps: SaveDeps,
   run: RunRow,
   { client, signal = withTimeout(CHECKPOINT_TIMEOUT_MS) }: Partial<From> & Pick<From, 'client'>,
 ): Promise<SavedParts> {
-  const current = (await deps.store.readRun(run.id)) ?? run
-  const { generation, hostSequence } = current
-  const store = await storeWithin(deps, run.owner)
+  const [store, common] = await beginSave(deps, run)
   const session = run.kind === 'agent' ? await saveSession(store, run, { client, signal }) : undefined
   const workspace =
     run.workspace.kind === 'path' ? undefined : await saveWorkspace({ store, run, client, signal })
+  return { ...common, ...present({ session, workspace }) }
+}
+
+/** Stores the workspace alone, of a run whose agent has not begun. */
+export async function saveFiles(deps: SaveDeps, run: RunRow, { client, signal }: From): Promise<SavedParts> {
+  const [store, common] = await beginSave(deps, run)
+  return { ...common, workspace: await saveWorkspace({ store, run, client, signal }) }
+}
+
+/** What each checkpoint has, and the store for its parts. */
+async function beginSave(deps: SaveDeps, run: RunRow): Promise<[Store, SavedParts]> {
+  const current = (await deps.store.readRun(run.id)) ?? run
+  const { generation, hostSequence } = current
   const egressDigest = egressDigestOf(deps.networks, current)
-  return { position: { generation, hostSequence }, ...present({ session, workspace, egressDigest }) }
+  const common = { position: { generation, hostSequence }, ...present({ egressDigest }) }
+  return [await storeWithin(deps, run.owner), common]
 }
 
 type From = { readonly client: AgentHostClient; readonly signal: AbortSignal }

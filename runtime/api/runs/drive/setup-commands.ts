@@ -8,14 +8,12 @@ import type { Log } from '../../../kit/log.ts'
 import { present } from '../../../kit/present.ts'
 import type { RunRow } from '../../../store/store.ts'
 import { setupEndsAt } from '../../egress/run-phase.ts'
-import { storeWithin } from '../admit/storage-limit.ts'
 import type { AuditTrail } from '../audit-trail.ts'
-import { saveWorkspace } from '../checkpoints/save-workspace.ts'
 import { hostCommandOf } from '../command-records.ts'
 import type { RunDeps } from '../deps.ts'
 import { awaitsSetup } from '../launch/setup-phase.ts'
 import { beginRun } from './begin-run.ts'
-import type { SavedParts } from './checkpoint.ts'
+import { type SavedParts, saveFiles } from './checkpoint.ts'
 import type { Serving } from './departure.ts'
 import type { RestrictedRun } from './restricted-run.ts'
 import { faultOf, isRejection, type SetupCommand, SetupRecords } from './setup-records.ts'
@@ -196,10 +194,7 @@ export class SetupCommands {
     if (run.workspace.kind === 'path') return undefined
     const signal = withTimeout(SAVE_TIMEOUT_MS, stop)
     try {
-      const { generation, hostSequence } = (await deps.store.readRun(run.id)) ?? run
-      const store = await storeWithin(deps, run.owner)
-      const workspace = await saveWorkspace({ store, run, client, signal })
-      return { position: { generation, hostSequence }, workspace }
+      return await saveFiles(deps, run, { client, signal })
     } catch (error) {
       stop.throwIfAborted()
       log.warn('the files of a setup could not be saved', { error })

@@ -9,11 +9,9 @@ import type { BoundSandbox } from '../../../sandboxes/provider.ts'
 import type { RunRow, Transaction } from '../../../store/store.ts'
 import { toSettings } from '../admit/settings-file.ts'
 import { ignoredNotices } from '../admit/settings-in-force.ts'
-import { storeWithin } from '../admit/storage-limit.ts'
 import { createAuditTrail } from '../audit-trail.ts'
-import { saveWorkspace } from '../checkpoints/save-workspace.ts'
 import type { RunDeps } from '../deps.ts'
-import { promote, type SavedParts } from '../drive/checkpoint.ts'
+import { promote, type SavedParts, saveFiles } from '../drive/checkpoint.ts'
 import { whileHeld } from '../held-run.ts'
 import { cloneFailure } from './clone-words.ts'
 
@@ -116,10 +114,7 @@ async function noticesOf(
 /** Without this checkpoint, a later sandbox clones the same commit again. */
 async function save(deps: RunDeps, run: GitRun, { client, signal }: From): Promise<SavedParts | undefined> {
   try {
-    const { generation, hostSequence } = (await deps.store.readRun(run.id)) ?? run
-    const store = await storeWithin(deps, run.owner)
-    const workspace = await saveWorkspace({ store, run, client, signal })
-    return { position: { generation, hostSequence }, workspace }
+    return await saveFiles(deps, run, { client, signal })
   } catch (error) {
     signal.throwIfAborted()
     deps.log.warn('the files of a clone could not be saved', { error, runId: run.id })
