@@ -4,6 +4,7 @@ import { reasonForCredentials } from './foundry.ts'
 import { modelMistakes } from './model-mistakes.ts'
 import { DATABASE_SETUP_SIZE, podNeeds } from './pod-needs.ts'
 import type { ContainerSize, Environment } from './schema.ts'
+import { upstreamMistakes } from './upstream-proxy.ts'
 
 type Rule = (found: Partial<Environment>) => readonly string[]
 
@@ -27,6 +28,7 @@ const RULES: readonly Rule[] = [
   ({ egress, infra }) => (egress && infra ? proxyMistakes(egress, infra.network.serviceCidrs) : []),
   ({ egress, models, sizes }) =>
     egress && models && sizes ? proxySizeMistakes({ egress, models }, sizes) : [],
+  ({ egress }) => upstreamMistakes(egress?.upstreamProxy),
   ({ models, egress, infra }) => (models && egress && infra ? modelMistakes(models, { egress, infra }) : []),
   ({ infra }) =>
     infra && infra.sandboxNodes.min > infra.sandboxNodes.max
@@ -96,7 +98,7 @@ function overlapsIn(cidrs: readonly Cidr[]): string[] {
 }
 
 /** Keys of `egress` that only mode `proxy` reads. */
-const PROXY_KEYS = ['proxyAddress', 'credentials', 'roots'] as const
+const PROXY_KEYS = ['proxyAddress', 'credentials', 'roots', 'upstreamProxy'] as const
 
 function proxyMistakes(egress: Environment['egress'], services: readonly string[]): string[] {
   const { mode, proxyAddress } = egress
