@@ -1,4 +1,6 @@
 import * as z from 'zod'
+import { AZURE_IDENTITY_ENV, AZURE_KEYS, hasAzureIdentity } from './azure-identity-env.ts'
+import { FoundryUrl } from './model-env.ts'
 import { EGRESS_HEALTH_PORT, EGRESS_PROXY_PORT } from './ports.ts'
 
 /** Projected token with which a replica of the egress proxy proves its identity to the API. No other service accepts it. */
@@ -37,17 +39,28 @@ export const UPSTREAM_PROXY_KEY = 'AGENTWEAVER_EGRESS_UPSTREAM_PROXY'
 const Port = (preset: number) => z.coerce.number().int().min(1).max(65_535).default(preset)
 
 /** Environment of the egress proxy in a cluster. An unknown `AGENTWEAVER_EGRESS_*` key or a malformed value stops it. */
-export const EgressProxyEnv = z.strictObject({
-  /** The API's Service for replicas of the proxy, such as `http://agentweaver-egress-control.agentweaver.svc:8082`. */
-  AGENTWEAVER_EGRESS_CONTROL_URL: z.url({ protocol: /^https?$/ }),
-  /** The token of the replica's service account. The kubelet replaces the file. */
-  AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE: z.string().startsWith('/'),
-  AGENTWEAVER_EGRESS_PORT: Port(EGRESS_PROXY_PORT),
-  AGENTWEAVER_EGRESS_HEALTH_PORT: Port(EGRESS_HEALTH_PORT),
-  /** Socket of the process that inserts credentials. This process creates it; the other one passes connections to it. */
-  AGENTWEAVER_EGRESS_BROKER_SOCKET: z.string().startsWith('/').max(107).optional(),
-  [UPSTREAM_PROXY_KEY]: UpstreamProxyUrl.optional(),
-  AGENTWEAVER_EGRESS_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
-})
+export const EgressProxyEnv = z
+  .strictObject({
+    /** The API's Service for replicas of the proxy, such as `http://agentweaver-egress-control.agentweaver.svc:8082`. */
+    AGENTWEAVER_EGRESS_CONTROL_URL: z.url({ protocol: /^https?$/ }),
+    /** The token of the replica's service account. The kubelet replaces the file. */
+    AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE: z.string().startsWith('/'),
+    AGENTWEAVER_EGRESS_PORT: Port(EGRESS_PROXY_PORT),
+    AGENTWEAVER_EGRESS_HEALTH_PORT: Port(EGRESS_HEALTH_PORT),
+    /** Socket of the process that inserts credentials. This process creates it; the other one passes connections to it. */
+    AGENTWEAVER_EGRESS_BROKER_SOCKET: z.string().startsWith('/').max(107).optional(),
+    [UPSTREAM_PROXY_KEY]: UpstreamProxyUrl.optional(),
+    AGENTWEAVER_EGRESS_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
+    /**
+     * Only for the process that inserts credentials: the one Azure AI resource that gets tokens of the identity below, whatever
+     * the state of the API says. The same value as `AGENTWEAVER_FOUNDRY_URL` of the API.
+     */
+    AGENTWEAVER_EGRESS_FOUNDRY_URL: FoundryUrl.optional(),
+    ...AZURE_IDENTITY_ENV,
+  })
+  .refine((env) => env.AGENTWEAVER_EGRESS_FOUNDRY_URL === undefined || hasAzureIdentity(env), {
+    message: `needs ${AZURE_KEYS.join(', ')}`,
+    path: ['AGENTWEAVER_EGRESS_FOUNDRY_URL'],
+  })
 export type EgressProxyEnv = z.infer<typeof EgressProxyEnv>
 export const EGRESS_PROXY_ENV_PREFIX = 'AGENTWEAVER_EGRESS_'

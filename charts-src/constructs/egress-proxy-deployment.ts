@@ -14,14 +14,16 @@ import {
   EGRESS_PROXY_PORT,
 } from '../../contracts/ports.ts'
 import { EGRESS_PROXY_ROUTES } from '../../contracts/routes.ts'
+import { foundryUrl, reasonForCredentials } from '../environment/foundry.ts'
 import type { ContainerSize, Environment } from '../environment/schema.ts'
 import { KubeConfigMap, type Volume, type VolumeMount } from '../imports/k8s.js'
 import { workloads } from '../workloads.ts'
+import { azureLogin } from './api-env.ts'
 import { type EnvValues, toEnvVars } from './env-vars.ts'
 import { rootsText } from './policy-files.ts'
 import { containerResources, mib } from './quantities.ts'
 import { ServiceDeployment } from './service-deployment.ts'
-import { controlToken, credentialsToken, type MountedToken } from './token-volumes.ts'
+import { controlToken, credentialsToken, exchangeToken, type MountedToken } from './token-volumes.ts'
 
 /** Must exceed the 25 s for which a replica that stops keeps its open connections, and the drain before. */
 const GRACE_SECONDS = 40
@@ -42,7 +44,8 @@ export interface EgressProxyDeploymentProps {
 
 /**
  * The egress proxy: the only pods of the product that may connect to the internet. They hold no Kubernetes credential. A
- * second container inserts the operator's credentials. It alone has the token for them, and its own processes and memory.
+ * second container inserts the operator's credentials, and tokens of the proxy's Azure identity. It alone has the tokens for
+ * them, and its own processes and memory.
  */
 export class EgressProxyDeployment extends ServiceDeployment {
   constructor(scope: Construct, id: string, { environment, size }: EgressProxyDeploymentProps) {
@@ -74,11 +77,14 @@ function probesAt(port: number) {
   return { port, healthz, readyz: { path: readyz, periodSeconds: 2, failureThreshold: 2 } }
 }
 
-function volumes({ egress: { roots }, slice }: Environment, size: Size): Volume[] {
+function volumes(environment: Environment, size: Size): Volume[] {
+  const { slice } = environment
+  const { roots } = environment.egress
   return [
     { name: 'tmp', emptyDir: { sizeLimit: mib(size.container.ephemeralMib) } },
     controlToken().volume,
     ...(size.credentials ? [credentialsToken().volume, SOCKET_VOLUME] : []),
+    ...(modelIdentity(environment) ? [exchangeToken().volume] : []),
     ...(roots ? [{ name: ROOTS.volume, configMap: { name: rootsName(slice), defaultMode: 0o444 } }] : []),
   ]
 }
@@ -119,7 +125,7 @@ function common(environment: Environment, { token, tokenFile, env, mounts }: Dif
 }
 
 function proxyContainer(environment: Environment, size: ContainerSize) {
-  const hasCredentials = environment.egress.credentials !== undefined
+  const hasCredentials = reasonForCredentials(environment) !== undefined
   return {
     name: 'egress-proxy',
     ports: [
@@ -137,7 +143,17 @@ function proxyContainer(environment: Environment, size: ContainerSize) {
   }
 }
 
+/** The identity with which the second container calls the models of kind `foundry`. Undefined without such models. */
+function modelIdentity(environment: Environment): EnvValues<keyof EgressProxyEnv> | undefined {
+  const { azure } = environment.infra
+  const url = foundryUrl(environment)
+  return azure && url !== undefined
+    ? { AGENTWEAVER_EGRESS_FOUNDRY_URL: url, ...azureLogin(azure, azure.identities.egressProxy.clientId) }
+    : undefined
+}
+
 function credentialsContainer(environment: Environment, size: ContainerSize) {
+  const identity = modelIdentity(environment)
   return {
     name: 'egress-credentials',
     args: [CREDENTIALS_ROLE],
@@ -149,8 +165,9 @@ function credentialsContainer(environment: Environment, size: ContainerSize) {
       env: {
         AGENTWEAVER_EGRESS_BROKER_SOCKET: SOCKET,
         AGENTWEAVER_EGRESS_HEALTH_PORT: String(EGRESS_CREDENTIALS_HEALTH_PORT),
+        ...identity,
       },
-      mounts: [socketMount(false)],
+      mounts: [socketMount(false), ...(identity ? [exchangeToken().mount] : [])],
     }),
   }
 }

@@ -1,12 +1,17 @@
+import { AZURE_KEYS } from '../../../contracts/azure-identity-env.ts'
 import {
   EGRESS_PROXY_ENV_PREFIX,
   EgressProxyEnv,
   UPSTREAM_PROXY_KEY,
 } from '../../../contracts/egress-proxy-env.ts'
+import { workloadIdentityOf } from '../../azure/workload-identity.ts'
 import { messageOf } from '../../kit/errors.ts'
 import { createLog } from '../../kit/log.ts'
 import { parseEnv } from '../../kit/parse-env.ts'
+import { present } from '../../kit/present.ts'
+import type { ProxyIdentity } from '../credentials/proxy-identity.ts'
 import { parseUpstreamProxy } from '../upstream-proxy.ts'
+import { createAzureIdentity } from './azure-identity.ts'
 import { type ReplicaListen, startReplica } from './replica.ts'
 
 const EX_CONFIG = 78
@@ -20,7 +25,7 @@ function refuse(error: unknown): never {
 
 function readEnv(): EgressProxyEnv {
   try {
-    return parseEnv(EgressProxyEnv, process.env, { prefix: EGRESS_PROXY_ENV_PREFIX })
+    return parseEnv(EgressProxyEnv, process.env, { prefix: EGRESS_PROXY_ENV_PREFIX, also: AZURE_KEYS })
   } catch (error) {
     return refuse(error)
   }
@@ -36,8 +41,19 @@ function listenFor(role: string | undefined): ReplicaListen {
   return { socketPath: brokerPath }
 }
 
+/** The process that all connections reach must have no identity. */
+function identityFor(role: string | undefined): ProxyIdentity | undefined {
+  const { AGENTWEAVER_EGRESS_FOUNDRY_URL: url } = env
+  const identity = workloadIdentityOf(env)
+  if (url === undefined || identity === undefined) return undefined
+  if (role !== CREDENTIAL_ROLE)
+    return refuse(new Error(`AGENTWEAVER_EGRESS_FOUNDRY_URL is only for "${CREDENTIAL_ROLE}"`))
+  return createAzureIdentity({ identity, upstream: url, proxy, log })
+}
+
 const env = readEnv()
 const upstream = env[UPSTREAM_PROXY_KEY]
+const proxy = upstream === undefined ? undefined : parseUpstreamProxy(upstream)
 const log = createLog({
   level: env.AGENTWEAVER_EGRESS_LOG_LEVEL,
   write: (line) => process.stderr.write(line),
@@ -49,7 +65,7 @@ async function main(): Promise<void> {
     tokenFile: env.AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE,
     listen: listenFor(process.argv[2]),
     healthPort: env.AGENTWEAVER_EGRESS_HEALTH_PORT,
-    ...(upstream !== undefined && { upstream: parseUpstreamProxy(upstream) }),
+    ...present({ upstream: proxy, identity: identityFor(process.argv[2]) }),
     log,
   })
   log.info('listening', { port: replica.port })
