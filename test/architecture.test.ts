@@ -104,6 +104,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       'tar-stream',
       'diff in runs/',
       'prom-client in runs/',
+      'prom-client in metrics/',
       'uuid in runs/',
     ],
   },

@@ -17,9 +17,11 @@ import { createOnce } from './http/idempotency.ts'
 import { registerOpenapi, serveOpenapi } from './http/openapi.ts'
 import { limitPerOwner, registerRateLimit } from './http/rate-limit.ts'
 import { logRequests } from './http/request-log.ts'
+import { measureRequests } from './http/request-metrics.ts'
 import { setSecurityHeaders } from './http/security-headers.ts'
 import { closeInOrder } from './http/shutdown.ts'
 import { OpenStreams, type StreamLimits } from './http/sse.ts'
+import type { ProcessMetrics } from './metrics/process-metrics.ts'
 import type { KeyService } from './people/api-keys.ts'
 import type { SignIn } from './people/sign-in.ts'
 import { apiKeyRoutes, meRoutes } from './routes/api-keys.ts'
@@ -67,6 +69,8 @@ export interface AppOptions {
   readonly allowedHosts: readonly string[]
   /** Metrics are served on a separate port and not here. */
   readonly hasOwnMetricsPort?: boolean
+  /** @default requests are not measured */
+  readonly metrics?: ProcessMetrics
 }
 
 /** Maximum size of a request line with headers. */
@@ -108,12 +112,13 @@ export function buildApp(options: AppOptions): FastifyInstance {
 
   answerProblems(app, log)
   logRequests(app, log)
+  if (options.metrics) measureRequests(app, options.metrics)
   setSecurityHeaders(app)
   refuseForeignHosts(app, options.allowedHosts)
   registerRateLimit(app, options.rateLimitPerMinute)
   app.after(() => answerUnknownRoutes(app, log))
   registerOpenapi(app)
-  const streams = new OpenStreams(options.streams)
+  const streams = new OpenStreams(options.streams, options.metrics?.cutStream)
   closeInOrder(app, service, streams)
 
   app.register(openRoutes, options)

@@ -20,6 +20,7 @@ import { readContent, storedBytes, sweepContents, writeContent } from './tables/
 import { closeNetwork, countProxies, listNetworks, noteProxy, openNetwork } from './tables/egress.ts'
 import { erasureStore } from './tables/erasure.ts'
 import { readEvents, readEventsOf } from './tables/events.ts'
+import { figureReads } from './tables/figures.ts'
 import { deleteOldKeys, readIdempotencyKey, writeIdempotencyKey } from './tables/idempotency.ts'
 import { acquireLease, releaseLease } from './tables/leases.ts'
 import { listPushed } from './tables/pushed-branches.ts'
@@ -111,8 +112,7 @@ export function createSqlStore(
     listPushed: (runId) => listPushed(reading, runId),
     noteProxy: (proxy, isConnected) => write((scope) => noteProxy(scope, proxy, isConnected)),
 
-    ...auditReads(reading),
-
+    ...{ ...auditReads(reading), ...figureReads(reading) },
     acquireLease: (name, holder, ttlMs) =>
       write((scope) => acquireLease(scope, { name, holder, ttlMs }), engine.leases),
     releaseLease: (name, holder) => write((scope) => releaseLease(scope, name, holder), engine.leases),

@@ -17,7 +17,7 @@ import { createRunViews } from './queue/queue-view.ts'
 import { watchQueue } from './queue/watch-queue.ts'
 import { createAuditReads } from './reads/audit-reads.ts'
 import { createModelList } from './reads/list-models.ts'
-import { renderMetrics } from './reads/metrics.ts'
+import { createOperationReads } from './reads/operation-reads.ts'
 import { createRunReads } from './reads/run-reads.ts'
 import { Holder } from './replicas/holder.ts'
 import { ReaperFigures, startReaper } from './replicas/reaper.ts'
@@ -56,8 +56,7 @@ export function createRunService(given: RunServiceDeps): RunService {
   const policy = createSandboxPolicy(deps, audit)
   const views = createRunViews(deps)
   const uploads = createUploads(deps, finishParts)
-  const commands = createRunCommands(deps, audit)
-  const file = createFileCalls(deps, audit)
+  const calls = { commands: createRunCommands(deps, audit), file: createFileCalls(deps, audit) }
   const start = { run: deps, policy, audit }
   const lifecycle = new Lifecycle({ deps, start, active, queue, uploads, views, finishParts })
   const findServing = servingRunFinder(deps, active)
@@ -65,6 +64,7 @@ export function createRunService(given: RunServiceDeps): RunService {
   let sweeps: ReturnType<typeof startSweeps> = []
   let lease: Awaited<ReturnType<typeof holdStore>> | undefined
   const onLost = () => {
+    deps.metrics?.lostLease('store')
     if (provider.shared) return sharing.abandonAll()
     deps.log.error('another service took over the store; the runs of this one end')
     void queue.close()
@@ -111,12 +111,12 @@ export function createRunService(given: RunServiceDeps): RunService {
     ...createRunReads({ ...deps, views }, findServing),
     ...createDecisions({ store, approvals, active, queue, log: deps.log }),
     ...createPushes({ start, audit, findServing, queue, lifecycle }),
-    ...createSandboxUses(findServing, { commands, file }),
+    ...createSandboxUses(findServing, calls),
 
     ...policyCalls(deps, policy, audit),
     ...createRestrictionCalls(deps, audit, () => queue.wake()),
     ...recordCalls({ ...deps, views }, audit),
-    metrics: () => renderMetrics({ store, active, reaper }),
+    ...createOperationReads({ ...deps, active, reaper }),
   }
 }
 
@@ -208,7 +208,11 @@ function createSharing(deps: RunDeps & { readonly holder: Holder }, parts: Shari
     abandonAll,
     async start() {
       await provider.start()
-      await holder.hold(store, { ttlMs: HOLDER_TTL_MS, onLost: abandonAll, log })
+      const onLost = () => {
+        deps.metrics?.lostLease('process')
+        abandonAll()
+      }
+      await holder.hold(store, { ttlMs: HOLDER_TTL_MS, onLost, log })
       await takeOverRuns(deps, active)
       watching = watchAbandonedRuns(deps, parts, TAKEOVER_EVERY_MS)
       provider.claims?.onRoom(() => queue.noteRoom())
