@@ -94,6 +94,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       'runtime/store',
       'runtime/sandboxes',
       'runtime/agent-host-client',
+      'package.json',
     ],
     packages: [
       'zod',

@@ -29,6 +29,7 @@ import { auditRoutes, runAuditRoutes } from './routes/audit.ts'
 import { commandRoutes } from './routes/commands.ts'
 import { decisionRoutes } from './routes/decisions.ts'
 import type { RouteDeps } from './routes/deps.ts'
+import { diagnosticRoutes } from './routes/diagnostics.ts'
 import { egressRoutes } from './routes/egress.ts'
 import { eventRoutes } from './routes/events.ts'
 import { fileRoutes } from './routes/files.ts'
@@ -167,6 +168,7 @@ const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps>
   await guarded.register(restrictionRoutes, { ...deps, prefix: API_ROUTES.restrictions })
   await guarded.register(trustedFolderRoutes, { ...deps, prefix: API_ROUTES.trustedFolders })
   await guarded.register(auditRoutes, { ...deps, prefix: API_ROUTES.audit })
+  await guarded.register(diagnosticRoutes, { service, prefix: API_ROUTES.diagnostics })
   await guarded.register(ownerDataRoutes, { ...deps, prefix: API_ROUTES.data })
   await guarded.register(meRoutes, { prefix: API_ROUTES.me })
   const { userCredentials } = options

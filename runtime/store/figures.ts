@@ -44,7 +44,25 @@ export interface WaitingForPerson {
   readonly since: string
 }
 
-export interface FigureReads {
+/** A process that shares the store. Times are of the clock of the store. */
+export interface ReplicaRow {
+  readonly id: string
+  readonly name: string
+  readonly version: string
+  readonly startedAt: string
+  readonly seenAt: string
+  readonly silentMs: number
+}
+
+export interface ReplicaStore {
+  /** Stores a heartbeat. The first one is the start of the replica. */
+  noteReplica(replica: Pick<ReplicaRow, 'id' | 'name' | 'version'>): Promise<void>
+  removeReplica(id: string): Promise<void>
+  /** With replicas that stopped without a word in the last hour. */
+  listReplicas(): Promise<ReplicaRow[]>
+}
+
+export interface FigureReads extends ReplicaStore {
   readFigures(query: FiguresQuery): Promise<StoreFigures>
   /** The longest waiting run first. */
   listWaitingForPerson(limit: number): Promise<WaitingForPerson[]>

@@ -64,6 +64,28 @@ export function testFigures(engine: StoreUnderTest): void {
       expect((await store().readFigures(query)).unreleased).toBe(1)
     })
 
+    it('keeps the heartbeats of replicas, with the first one as their start', async () => {
+      const [one, two] = [crypto.randomUUID(), crypto.randomUUID()]
+      await store().noteReplica({ id: one, name: 'api-1', version: '1.0.0' })
+      await store().noteReplica({ id: two, name: 'api-2', version: '1.0.1' })
+      await store().noteReplica({ id: one, name: 'api-1', version: '1.0.0' })
+
+      const listed = await store().listReplicas()
+      await store().removeReplica(two)
+
+      expect(listed.map(({ id, name, version }) => [id, name, version]).toSorted()).toEqual(
+        [
+          [one, 'api-1', '1.0.0'],
+          [two, 'api-2', '1.0.1'],
+        ].toSorted(),
+      )
+      for (const { startedAt, seenAt, silentMs } of listed) {
+        expect(Date.parse(seenAt)).toBeGreaterThanOrEqual(Date.parse(startedAt))
+        expect(silentMs).toBeLessThan(600_000)
+      }
+      expect((await store().listReplicas()).map(({ id }) => id)).toEqual([one])
+    })
+
     it('lists the runs that wait for a person, the longest wait first', async () => {
       const asks = await givenRun(store(), { state: 'waiting', owner: 'bob' })
       const held = await givenRun(store(), { state: 'running' })

@@ -20,6 +20,7 @@ import { createModelList } from './reads/list-models.ts'
 import { createOperationReads } from './reads/operation-reads.ts'
 import { createRunReads } from './reads/run-reads.ts'
 import { Holder } from './replicas/holder.ts'
+import { createPresence, type Presence } from './replicas/presence.ts'
 import { ReaperFigures, startReaper } from './replicas/reaper.ts'
 import { recoverRuns } from './replicas/recover.ts'
 import { holdStore } from './replicas/store-lease.ts'
@@ -60,7 +61,7 @@ export function createRunService(given: RunServiceDeps): RunService {
   const start = { run: deps, policy, audit }
   const lifecycle = new Lifecycle({ deps, start, active, queue, uploads, views, finishParts })
   const findServing = servingRunFinder(deps, active)
-  const reaper = new ReaperFigures()
+  const { reaper, presence } = { reaper: new ReaperFigures(), presence: createPresence(deps) }
   let sweeps: ReturnType<typeof startSweeps> = []
   let lease: Awaited<ReturnType<typeof holdStore>> | undefined
   const onLost = () => {
@@ -72,7 +73,7 @@ export function createRunService(given: RunServiceDeps): RunService {
   }
 
   /** Sandboxes outlive their process: several processes serve one store, and take over from each other. */
-  const sharing = createSharing(deps, { active, uploads, audit, queue, figures: reaper })
+  const sharing = createSharing(deps, { active, uploads, audit, queue, presence, figures: reaper })
 
   return {
     async hold() {
@@ -116,7 +117,7 @@ export function createRunService(given: RunServiceDeps): RunService {
     ...policyCalls(deps, policy, audit),
     ...createRestrictionCalls(deps, audit, () => queue.wake()),
     ...recordCalls({ ...deps, views }, audit),
-    ...createOperationReads({ ...deps, active, reaper }),
+    ...createOperationReads({ ...deps, active, reaper, presence }),
   }
 }
 
@@ -193,12 +194,13 @@ type SharingParts = TakeoverParts & {
   readonly audit: AuditTrail
   readonly queue: Dispatcher
   readonly figures: ReaperFigures
+  readonly presence: Presence
 }
 
 /** The life of a process among others that serve the same store. */
 function createSharing(deps: RunDeps & { readonly holder: Holder }, parts: SharingParts) {
   const { store, provider, holder, log } = deps
-  const { active, audit, queue, figures } = parts
+  const { active, audit, queue, figures, presence } = parts
   let reaper: ReturnType<typeof startReaper> | undefined
   let watching: ReturnType<typeof watchAbandonedRuns> | undefined
   const abandonAll = () => {
@@ -213,6 +215,7 @@ function createSharing(deps: RunDeps & { readonly holder: Holder }, parts: Shari
         abandonAll()
       }
       await holder.hold(store, { ttlMs: HOLDER_TTL_MS, onLost, log })
+      await presence.start()
       await takeOverRuns(deps, active)
       watching = watchAbandonedRuns(deps, parts, TAKEOVER_EVERY_MS)
       provider.claims?.onRoom(() => queue.noteRoom())
@@ -222,6 +225,7 @@ function createSharing(deps: RunDeps & { readonly holder: Holder }, parts: Shari
     async close() {
       await watching?.stop()
       await reaper?.stop()
+      await presence.stop()
       abandonAll()
       await Promise.race([Promise.all(active.list().map(({ finished }) => finished)), delay(CLOSE_GRACE_MS)])
       await holder.release(store)

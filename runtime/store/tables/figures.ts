@@ -6,6 +6,7 @@ import type {
   FiguresQuery,
   OpenGates,
   QueuedRuns,
+  ReplicaStore,
   StoreFigures,
   WaitingForPerson,
 } from '../figures.ts'
@@ -13,7 +14,7 @@ import { RowReader } from '../row-reader.ts'
 import { WAITS } from './queue.ts'
 
 /** Reads outside transactions. */
-export const figureReads = (reading: Scope): FigureReads => ({
+export const figureReads = (reading: Scope): Omit<FigureReads, keyof ReplicaStore> => ({
   readFigures: (query) => readFigures(reading, query),
   listWaitingForPerson: (limit) => listWaitingForPerson(reading, limit),
 })
