@@ -107,6 +107,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       'prom-client in runs/',
       'prom-client in metrics/',
       'uuid in runs/',
+      'undici in credentials/',
     ],
   },
   'runtime/agent-host': {
