@@ -94,6 +94,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       'runtime/store',
       'runtime/sandboxes',
       'runtime/agent-host-client',
+      'package.json',
     ],
     packages: [
       'zod',
@@ -104,7 +105,9 @@ const RULES: Readonly<Record<string, Rule>> = {
       'tar-stream',
       'diff in runs/',
       'prom-client in runs/',
+      'prom-client in metrics/',
       'uuid in runs/',
+      'undici in credentials/',
     ],
   },
   'runtime/agent-host': {
