@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { AZURE_KEYS } from './azure-identity.ts'
 import { EGRESS_HEALTH_PORT, EGRESS_PROXY_PORT } from './ports.ts'
 
 /** Projected token with which a replica of the egress proxy proves its identity to the API. No other service accepts it. */
@@ -36,18 +37,33 @@ export const UPSTREAM_PROXY_KEY = 'AGENTWEAVER_EGRESS_UPSTREAM_PROXY'
 
 const Port = (preset: number) => z.coerce.number().int().min(1).max(65_535).default(preset)
 
+const httpsUrl = z.url({ protocol: /^https$/ })
+
 /** Environment of the egress proxy in a cluster. An unknown `AGENTWEAVER_EGRESS_*` key or a malformed value stops it. */
-export const EgressProxyEnv = z.strictObject({
-  /** The API's Service for replicas of the proxy, such as `http://agentweaver-egress-control.agentweaver.svc:8082`. */
-  AGENTWEAVER_EGRESS_CONTROL_URL: z.url({ protocol: /^https?$/ }),
-  /** The token of the replica's service account. The kubelet replaces the file. */
-  AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE: z.string().startsWith('/'),
-  AGENTWEAVER_EGRESS_PORT: Port(EGRESS_PROXY_PORT),
-  AGENTWEAVER_EGRESS_HEALTH_PORT: Port(EGRESS_HEALTH_PORT),
-  /** Socket of the process that inserts credentials. This process creates it; the other one passes connections to it. */
-  AGENTWEAVER_EGRESS_BROKER_SOCKET: z.string().startsWith('/').max(107).optional(),
-  [UPSTREAM_PROXY_KEY]: UpstreamProxyUrl.optional(),
-  AGENTWEAVER_EGRESS_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
-})
+export const EgressProxyEnv = z
+  .strictObject({
+    /** The API's Service for replicas of the proxy, such as `http://agentweaver-egress-control.agentweaver.svc:8082`. */
+    AGENTWEAVER_EGRESS_CONTROL_URL: z.url({ protocol: /^https?$/ }),
+    /** The token of the replica's service account. The kubelet replaces the file. */
+    AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE: z.string().startsWith('/'),
+    AGENTWEAVER_EGRESS_PORT: Port(EGRESS_PROXY_PORT),
+    AGENTWEAVER_EGRESS_HEALTH_PORT: Port(EGRESS_HEALTH_PORT),
+    /** Socket of the process that inserts credentials. This process creates it; the other one passes connections to it. */
+    AGENTWEAVER_EGRESS_BROKER_SOCKET: z.string().startsWith('/').max(107).optional(),
+    [UPSTREAM_PROXY_KEY]: UpstreamProxyUrl.optional(),
+    AGENTWEAVER_EGRESS_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
+    /** The vault of users' credentials. Only for the process that inserts credentials. */
+    AGENTWEAVER_EGRESS_VAULT_URL: httpsUrl.optional(),
+    /** The identity with which this process reads the vault. */
+    AZURE_AUTHORITY_HOST: httpsUrl.optional(),
+    AZURE_CLIENT_ID: z.string().min(1).optional(),
+    AZURE_FEDERATED_TOKEN_FILE: z.string().startsWith('/').optional(),
+    AZURE_TENANT_ID: z.string().min(1).optional(),
+  })
+  .refine(
+    (env) =>
+      env.AGENTWEAVER_EGRESS_VAULT_URL === undefined || AZURE_KEYS.every((key) => env[key] !== undefined),
+    { path: ['AGENTWEAVER_EGRESS_VAULT_URL'], message: `needs ${AZURE_KEYS.join(', ')}` },
+  )
 export type EgressProxyEnv = z.infer<typeof EgressProxyEnv>
 export const EGRESS_PROXY_ENV_PREFIX = 'AGENTWEAVER_EGRESS_'

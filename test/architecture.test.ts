@@ -52,7 +52,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'runtime/workspace': { rooms: RULED, packages: ['zod', 'koffi', 're2js', 'tar-stream', 'picomatch'] },
   'runtime/executors': { rooms: RULED, packages: ['zod'] },
   'runtime/egress': {
-    rooms: [...RULED, 'runtime/egress-ca/certificate.ts', 'runtime/redaction'],
+    rooms: [...RULED, 'runtime/azure', 'runtime/egress-ca/certificate.ts', 'runtime/redaction'],
     packages: ['zod', 'jose in cluster/', 'prom-client in cluster/'],
   },
   'runtime/egress-ca': { rooms: LEAVES, packages: ['@peculiar/'] },

@@ -1,7 +1,8 @@
 import type { z } from 'zod'
 import { AGENT_HOST_ENV_PREFIX, AgentHostEnv, REACH_KEYS } from '../../contracts/agent-host-env.ts'
-import { API_ENV_PREFIX, ApiEnv, AZURE_KEYS } from '../../contracts/api-env.ts'
+import { API_ENV_PREFIX, ApiEnv } from '../../contracts/api-env.ts'
 import { missingInPod, POD_VARIABLE } from '../../contracts/api-pod-env.ts'
+import { AZURE_KEYS } from '../../contracts/azure-identity.ts'
 import { DATABASE_SETUP_SHARED_KEYS, DatabaseSetupEnv } from '../../contracts/database-setup-env.ts'
 import { EGRESS_PROXY_ENV_PREFIX, EgressProxyEnv } from '../../contracts/egress-proxy-env.ts'
 import { CONTAINERS } from '../../contracts/names.ts'
@@ -27,7 +28,7 @@ const OPEN_SANDBOX = 'charts-src/constructs/sandbox-env.ts'
 const EGRESS_PROXY: Contract = {
   schema: EgressProxyEnv,
   prefix: EGRESS_PROXY_ENV_PREFIX,
-  also: [],
+  also: AZURE_KEYS,
   // Node itself reads it.
   passes: ['NODE_EXTRA_CA_CERTS'],
   open: 'charts-src/constructs/egress-proxy-deployment.ts',

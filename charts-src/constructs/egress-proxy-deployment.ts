@@ -16,11 +16,12 @@ import { EGRESS_PROXY_ROUTES } from '../../contracts/routes.ts'
 import type { ContainerSize, Environment } from '../environment/schema.ts'
 import { KubeConfigMap, type Volume, type VolumeMount } from '../imports/k8s.js'
 import { workloads } from '../workloads.ts'
+import { azureLogin } from './api-env.ts'
 import { type EnvValues, toEnvVars } from './env-vars.ts'
 import { rootsText } from './policy-files.ts'
 import { containerResources, mib } from './quantities.ts'
 import { ServiceDeployment } from './service-deployment.ts'
-import { controlToken, credentialsToken, type MountedToken } from './token-volumes.ts'
+import { controlToken, credentialsToken, exchangeToken, type MountedToken } from './token-volumes.ts'
 
 /** Must exceed the 25 s for which a replica that stops keeps its open connections, and the drain before. */
 const GRACE_SECONDS = 40
@@ -41,7 +42,8 @@ export interface EgressProxyDeploymentProps {
 
 /**
  * The egress proxy: the only pods of the product that may connect to the internet. They hold no Kubernetes credential. A
- * second container inserts the operator's credentials. It alone has the token for them, and its own processes and memory.
+ * second container inserts credentials. It alone has the token for them and, on Azure, the one with which it reads the vault of
+ * users' credentials; and its own processes and memory.
  */
 export class EgressProxyDeployment extends ServiceDeployment {
   constructor(scope: Construct, id: string, { environment, size }: EgressProxyDeploymentProps) {
@@ -73,11 +75,12 @@ function probesAt(port: number) {
   return { port, healthz, readyz: { path: readyz, periodSeconds: 2, failureThreshold: 2 } }
 }
 
-function volumes({ egress: { roots }, slice }: Environment, size: Size): Volume[] {
+function volumes({ egress: { roots }, infra, slice }: Environment, size: Size): Volume[] {
   return [
     { name: 'tmp', emptyDir: { sizeLimit: mib(size.container.ephemeralMib) } },
     controlToken().volume,
     ...(size.credentials ? [credentialsToken().volume, SOCKET_VOLUME] : []),
+    ...(size.credentials && infra.azure ? [exchangeToken().volume] : []),
     ...(roots ? [{ name: ROOTS.volume, configMap: { name: rootsName(slice), defaultMode: 0o444 } }] : []),
   ]
 }
@@ -136,6 +139,7 @@ function proxyContainer(environment: Environment, size: ContainerSize) {
 }
 
 function credentialsContainer(environment: Environment, size: ContainerSize) {
+  const { azure } = environment.infra
   return {
     name: 'egress-credentials',
     args: [CREDENTIALS_ROLE],
@@ -147,8 +151,12 @@ function credentialsContainer(environment: Environment, size: ContainerSize) {
       env: {
         AGENTWEAVER_EGRESS_BROKER_SOCKET: SOCKET,
         AGENTWEAVER_EGRESS_HEALTH_PORT: String(EGRESS_CREDENTIALS_HEALTH_PORT),
+        ...(azure && {
+          AGENTWEAVER_EGRESS_VAULT_URL: `https://${azure.vaults.userTokens.host}`,
+          ...azureLogin(azure, azure.identities.egressProxy.clientId),
+        }),
       },
-      mounts: [socketMount(false)],
+      mounts: [socketMount(false), ...(azure ? [exchangeToken().mount] : [])],
     }),
   }
 }

@@ -11,13 +11,11 @@ export interface WorkloadIdentitiesArgs {
   readonly grants: {
     readonly api: readonly IdentityGrant[]
     readonly agentHost: readonly IdentityGrant[]
+    readonly egressProxy: readonly IdentityGrant[]
   }
 }
 
-/**
- * One identity for each service account of a slice that needs one. The command host has none; the identity of the
- * proxy has no rights.
- */
+/** One identity for each service account of a slice that needs one. The command host has none. */
 export class WorkloadIdentities extends ComponentResource {
   /** Object id of the API's identity: databases map a role to it. */
   readonly apiPrincipalId: Output<string>
@@ -53,7 +51,7 @@ export class WorkloadIdentities extends ComponentResource {
       egressProxy: identity(
         'egress-proxy',
         { namespace: namespaces.egress, name: serviceAccounts.egressProxy },
-        [],
+        grants.egressProxy,
       ).clientId,
     }
     this.registerOutputs({})

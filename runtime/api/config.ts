@@ -1,7 +1,8 @@
 import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
-import { API_ENV_PREFIX, ApiEnv, AZURE_KEYS, CLIENT_ENV_KEYS } from '../../contracts/api-env.ts'
+import { API_ENV_PREFIX, ApiEnv, CLIENT_ENV_KEYS } from '../../contracts/api-env.ts'
 import { missingInPod } from '../../contracts/api-pod-env.ts'
+import { AZURE_KEYS } from '../../contracts/azure-identity.ts'
 import { UPSTREAM_PROXY_KEY } from '../../contracts/egress-proxy-env.ts'
 import type { SignInMethods } from '../../contracts/sign-in.ts'
 import type { WorkloadIdentity } from '../azure/workload-identity.ts'
@@ -81,6 +82,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     hasLifeline: env.AGENTWEAVER_LIFELINE,
     parentPid: env.AGENTWEAVER_PARENT_PID,
     hasUserVault: env.AGENTWEAVER_USER_VAULT ?? false,
+    userVaultUrl: env.AGENTWEAVER_USER_VAULT_URL,
     models: readModels(env),
     signIn: readSignIn(env),
     signInMethods: readSignInMethods(env),
@@ -178,6 +180,9 @@ function readKeysPlace(env: ApiEnv, { cwd, stateDir }: { cwd: string; stateDir: 
   return { kind: 'own', directory: resolve(stateDir, 'keys') } as const
 }
 
+/** Settings that need the identity. */
+const AZURE_USES = ['AGENTWEAVER_KEY_VAULT', 'AGENTWEAVER_USER_VAULT_URL'] as const
+
 function readIdentity({
   AZURE_AUTHORITY_HOST: authority,
   AZURE_CLIENT_ID: clientId,
@@ -186,7 +191,8 @@ function readIdentity({
   ...env
 }: ApiEnv): WorkloadIdentity | undefined {
   // A shell may have these variables for another purpose, so they are read only if Azure is used.
-  const isWanted = env.AGENTWEAVER_KEY_VAULT !== undefined || env.AGENTWEAVER_DATABASE_AUTH === 'entra'
+  const isWanted =
+    AZURE_USES.some((key) => env[key] !== undefined) || env.AGENTWEAVER_DATABASE_AUTH === 'entra'
   if (!authority || !clientId || !tokenFile || !tenantId || !isWanted) return undefined
   return { authority: new URL(authority).origin, clientId, tokenFile, tenantId }
 }

@@ -1,10 +1,10 @@
-/** A proxy with a password, in the form that the Azure SDKs take. */
+/** A proxy, in the form that the Azure SDKs take. */
 export interface ProxyAddress {
   /** With `http://`. */
   readonly host: string
   readonly port: number
-  readonly username: string
-  readonly password: string
+  readonly username?: string
+  readonly password?: string
 }
 
 /** The Azure identity that the pod's projected token stands for. */

@@ -36,7 +36,7 @@ describe('a sealed value', () => {
       return codeOf(credentials.read(change.owner ?? 'ada', credentialId))
     }
 
-    expect(await credentials.read('ada', credentialId)).toBe(VALUE)
+    expect(await credentials.read('ada', credentialId)).toEqual({ value: VALUE })
     expect(JSON.stringify(row)).not.toContain(VALUE)
     for (const change of [
       { owner: 'bob' },
@@ -86,7 +86,7 @@ describe('the service', () => {
     expect(await codeOf(service.remove(bob, 'github', {}))).toBe('not_found')
     expect(await codeOf(credentials.read('bob', set.credentialId))).toBe('credential_absent')
     expect(await service.list(ada)).toEqual({ items: [set] })
-    expect(await credentials.read('ada', set.credentialId)).toBe(VALUE)
+    expect(await credentials.read('ada', set.credentialId)).toEqual({ value: VALUE })
 
     await service.remove(ada, 'github', {})
     expect(await codeOf(credentials.read('ada', set.credentialId))).toBe('credential_absent')

@@ -47,7 +47,7 @@ it('lists the credential of an owner for the sandboxes of this owner, and reads 
 
   expect(idsOf()).toEqual([[credentialId], [undefined]])
   expect(JSON.stringify(state())).not.toContain(VALUE)
-  expect(await ofRuns.read(credentialId, 'ada')).toBe(VALUE)
+  expect(await ofRuns.read(credentialId, 'ada')).toEqual({ value: VALUE })
   await expect(ofRuns.read(credentialId, 'bob')).rejects.toMatchObject({ code: 'credential_absent' })
 
   await service.remove({ owner: 'ada', role: 'user' }, 'registry', { host: HOST })

@@ -19,6 +19,7 @@ import type { CredentialCheck } from './credential-check.ts'
 import { GITHUB_TARGET } from './own-destinations.ts'
 import type { Seal } from './sealed-value.ts'
 import { toUserCredential, type UserCredentials } from './user-credentials.ts'
+import { inVault, type UserVault, vaultVersionOf } from './user-vault.ts'
 
 /** A caller with the API key of the request. Signed-in people have none. */
 export type CredentialCaller = Caller & { readonly apiKeyId?: string }
@@ -49,6 +50,8 @@ type Deps = {
   readonly audit: Pick<AuditTrail, 'append'>
   readonly credentials: Pick<UserCredentials, 'refresh'>
   readonly seal: Seal
+  /** Where new values are stored. Without it, the store has them, encrypted. */
+  readonly vault?: UserVault | undefined
   readonly places: CredentialPlaces
   readonly learn: (owner: string, value: string) => void
   /** Absent where the service has no way through the egress proxy. */
@@ -64,7 +67,16 @@ const NO_CHECK: CredentialCheck = async () => ({
 const invalid = (message: string) => new SandboxError('invalid_request', message)
 
 export function createUserCredentialService(deps: Deps): UserCredentialService {
-  const { store, audit, credentials, seal, places, learn, check = NO_CHECK, now } = deps
+  const { store, audit, credentials, seal, vault, places, learn, check = NO_CHECK, now } = deps
+
+  /** Stores the value, and returns what the row has of it. */
+  const keep = async (of: Pick<UserCredentialRow, 'owner' | 'kind' | 'target'>, value: string) => {
+    const fingerprint = seal.fingerprintOf(of, value)
+    if (!vault) return { fingerprint, sealed: seal.seal(of, fingerprint, value) }
+    // Before the vault has a secret that no row names.
+    await refuseMore(store, of)
+    return { fingerprint, sealed: inVault(await vault.write(of, value)) }
+  }
 
   return {
     async set(caller, kind, { value, host, user }) {
@@ -75,11 +87,9 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
       // Before it is stored, so that no event or log line can show it.
       learn(owner, value)
       const checked = await check({ kind, target: of.target, value })
-      const fingerprint = seal.fingerprintOf(of, value)
       const row: UserCredentialRow = {
         ...of,
-        fingerprint,
-        sealed: seal.seal(of, fingerprint, value),
+        ...(await keep(of, value)),
         keyId: seal.keyId,
         setAt: now().toISOString(),
       }
@@ -98,6 +108,9 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
     },
 
     async remove(caller, kind, { host }) {
+      const found = await requireOne(store, caller, { kind, host })
+      // First in the vault: while the row exists, the owner can try again.
+      if (vaultVersionOf(found) !== undefined) await vault?.disable(found)
       const removed = await store.transaction(async (tx) => {
         await tx.auditHead('')
         const row = await requireOne(tx, caller, { kind, host })
@@ -148,7 +161,10 @@ function hostOf(host: string | undefined): string {
   throw invalid(`${host} is not the name of a host.`)
 }
 
-async function refuseMore(tx: Transaction, { owner, kind, target }: UserCredentialRow): Promise<void> {
+async function refuseMore(
+  tx: Pick<Transaction, 'listUserCredentials'>,
+  { owner, kind, target }: Pick<UserCredentialRow, 'owner' | 'kind' | 'target'>,
+): Promise<void> {
   const own = await tx.listUserCredentials(owner)
   const isNew = !own.some((one) => one.kind === kind && one.target === target)
   if (!isNew || own.length < USER_CREDENTIAL_LIMITS.perOwner) return
@@ -160,7 +176,7 @@ async function refuseMore(tx: Transaction, { owner, kind, target }: UserCredenti
 
 /** A credential can be removed although its target is no longer in use. */
 async function requireOne(
-  tx: Transaction,
+  tx: Pick<Transaction, 'listUserCredentials'>,
   { owner }: Caller,
   { kind, host }: { readonly kind: UserCredentialKind; readonly host: string | undefined },
 ): Promise<UserCredentialRow> {

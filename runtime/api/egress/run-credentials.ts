@@ -5,8 +5,10 @@ import {
   type EgressEnvironment,
   type EgressGeneration,
 } from '../../../contracts/egress.ts'
+import type { EgressCredentialAnswer } from '../../../contracts/egress-control.ts'
 import type { ListedDestination } from '../../../policies/agent/egress/allowlist.ts'
 import { pushRuleOf } from '../../../policies/agent/tighten.ts'
+import { SandboxError } from '../../kit/errors.ts'
 import { replaceFile } from '../../state-folder/replace-file.ts'
 import type { RunRow } from '../../store/store.ts'
 import type { Credentials } from '../credentials/credentials.ts'
@@ -24,8 +26,8 @@ export interface RunCredentials {
     readonly placeholders: NonNullable<EgressGeneration['placeholders']>
     readonly environment: EgressEnvironment
   }
-  /** Returns the value of a credential for a run of this owner. */
-  readonly read: (credential: string, owner: string) => Promise<string>
+  /** Returns the value of a credential for a run of this owner, or its place in the vault. */
+  readonly read: (credential: string, owner: string) => Promise<EgressCredentialAnswer>
   /** The credential of an owner for a model server. */
   readonly ownModelKey: (owner: string, upstream: string) => string | undefined
   readonly hasOperators: (credential: string) => boolean
@@ -41,6 +43,12 @@ export interface RunCredentials {
 
 /** The credentials of the operator, and how placeholders are derived. */
 export type OperatorCredentials = Pick<Credentials, 'has' | 'read' | 'placeholderOf' | 'variableOf'>
+
+/** The value, for the process that inserts credentials on this machine. It reads no vault. */
+export function valueHere(found: EgressCredentialAnswer): string {
+  if ('value' in found) return found.value
+  throw new SandboxError('credential_absent', 'it is in a vault, which only a cluster uses; set it again')
+}
 
 /** Git needs a user name, and servers that accept tokens ignore it. */
 const GIT_USER = 'x-access-token'
@@ -79,8 +87,8 @@ export function createRunCredentials(
     !credentials.has(alias) && isOfOwner(alias) ? OF_OWNER[alias].variable : credentials.variableOf(alias)
 
   return {
-    read: (credential, owner) =>
-      isOwnId(credential) ? own.read(owner, credential) : credentials.read(credential),
+    read: async (credential, owner) =>
+      isOwnId(credential) ? own.read(owner, credential) : { value: await credentials.read(credential) },
     ownModelKey: (owner, upstream) => own.find(owner, 'openai-compatible', upstream)?.credentialId,
     hasOperators: credentials.has,
     missingAt: (owner, host, listed) =>

@@ -1,3 +1,4 @@
+import { AZURE_KEYS } from '../../../contracts/azure-identity.ts'
 import {
   EGRESS_PROXY_ENV_PREFIX,
   EgressProxyEnv,
@@ -6,8 +7,10 @@ import {
 import { messageOf } from '../../kit/errors.ts'
 import { createLog } from '../../kit/log.ts'
 import { parseEnv } from '../../kit/parse-env.ts'
+import { present } from '../../kit/present.ts'
 import { parseUpstreamProxy } from '../upstream-proxy.ts'
 import { type ReplicaListen, startReplica } from './replica.ts'
+import { readerOfVault } from './user-vault.ts'
 
 const EX_CONFIG = 78
 /** Argument of the process that inserts credentials. */
@@ -20,7 +23,9 @@ function refuse(error: unknown): never {
 
 function readEnv(): EgressProxyEnv {
   try {
-    return parseEnv(EgressProxyEnv, process.env, { prefix: EGRESS_PROXY_ENV_PREFIX })
+    // A shell may have the variables of Azure for another purpose, so they are read only with a vault.
+    const also = process.env['AGENTWEAVER_EGRESS_VAULT_URL'] === undefined ? [] : AZURE_KEYS
+    return parseEnv(EgressProxyEnv, process.env, { prefix: EGRESS_PROXY_ENV_PREFIX, also })
   } catch (error) {
     return refuse(error)
   }
@@ -33,7 +38,23 @@ function listenFor(role: string | undefined): ReplicaListen {
     return refuse(new Error(`unknown argument ${role}: there is "${CREDENTIAL_ROLE}"`))
   if (brokerPath === undefined)
     return refuse(new Error(`AGENTWEAVER_EGRESS_BROKER_SOCKET is required with "${CREDENTIAL_ROLE}"`))
-  return { socketPath: brokerPath }
+  return { socketPath: brokerPath, readSecret: vaultReader(env) }
+}
+
+/** Undefined without a vault. */
+function vaultReader({
+  AGENTWEAVER_EGRESS_VAULT_URL: vaultUrl,
+  AZURE_AUTHORITY_HOST: authority,
+  AZURE_CLIENT_ID: clientId,
+  AZURE_FEDERATED_TOKEN_FILE: tokenFile,
+  AZURE_TENANT_ID: tenantId,
+  [UPSTREAM_PROXY_KEY]: upstreamUrl,
+}: EgressProxyEnv) {
+  if (!vaultUrl || !authority || !clientId || !tokenFile || !tenantId) return undefined
+  const through = upstreamUrl === undefined ? undefined : parseUpstreamProxy(upstreamUrl)
+  const proxy = through && { host: `http://${through.host}`, port: through.port }
+  const identity = { authority: new URL(authority).origin, clientId, tokenFile, tenantId }
+  return readerOfVault({ vaultUrl, identity: { ...identity, ...present({ proxy }) } })
 }
 
 const env = readEnv()
