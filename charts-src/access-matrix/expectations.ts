@@ -181,6 +181,7 @@ export function expectedNames(
           )
         : []),
       ...namesOfIssuer(environment),
+      ...namesOfGitHubApps(environment),
     ])
   if (endpoint === 'database setup')
     return new Map<string, readonly number[]>(
@@ -199,6 +200,21 @@ function namesOfIssuer({ signIn }: Environment): (readonly [string, readonly num
   if (signIn === undefined) return []
   const [, , host = ''] = signIn.issuer.split('/')
   return [host, ...(signIn.keysHost ? [signIn.keysHost] : [])].map((name) => [name, [443]] as const)
+}
+
+/** Where tokens of GitHub Apps are created. Written apart from the policy generator. */
+function namesOfGitHubApps({
+  egress: { credentials, upstreamProxy },
+}: Environment): (readonly [string, readonly number[]])[] {
+  const urls = (credentials ?? []).flatMap(({ githubApp }) => githubApp?.apiUrl ?? [])
+  if (urls.length > 0 && upstreamProxy !== undefined) {
+    const [host = ''] = upstreamProxy.url.slice('http://'.length).split(/:\d/)
+    return /[a-z]/i.test(host) && !host.startsWith('[') ? [[host, []]] : []
+  }
+  return urls.map((url) => {
+    const [host = '', port = '443'] = (url.split('/')[2] ?? '').split(':')
+    return [host, [Number(port)]] as const
+  })
 }
 
 /** Names of the Gateway controller, with the search domains that a resolver appends. */

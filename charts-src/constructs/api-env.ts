@@ -1,7 +1,9 @@
 import type { ApiEnv } from '../../contracts/api-env.ts'
+import { UPSTREAM_PROXY_KEY } from '../../contracts/egress-proxy-env.ts'
 import { RUNTIME_CLASSES } from '../../contracts/labels.ts'
 import { names } from '../../contracts/names.ts'
 import { API_PORT, EGRESS_CONTROL_PORT, METRICS_PORT } from '../../contracts/ports.ts'
+import { gitHubAppServers } from '../environment/github-apps.ts'
 import type { Environment } from '../environment/schema.ts'
 import { apiHosts } from '../workloads.ts'
 import { CEILING_FILE, CREDENTIALS_FILE, EGRESS_FILE, ROOTS_FILE } from './policy-files.ts'
@@ -40,6 +42,7 @@ export function apiEnv(input: Input): Record<string, string> {
     ...modelEnv(models, { egress, infra }),
     ...signInEnv(signIn),
     ...(egress.roots && { AGENTWEAVER_EGRESS_ROOTS_FILE: ROOTS_FILE }),
+    ...(egress.upstreamProxy && { [UPSTREAM_PROXY_KEY]: egress.upstreamProxy.url }),
     AGENTWEAVER_CHECKPOINT_EVERY_SECONDS: String(runs.checkpointSeconds),
     AGENTWEAVER_HOST: '::',
     AGENTWEAVER_IDLE_TIMEOUT_SECONDS: String(runs.idleSeconds),
@@ -59,8 +62,9 @@ export function apiEnv(input: Input): Record<string, string> {
     DATABASE_URL: databaseUrl(infra, names(slice).serviceAccounts.api),
   }
   const keys = infra.azure ? azureEnv(infra.azure) : { AGENTWEAVER_KEYS_DIR: API_KEYS_FOLDER }
-  // The issuer may have a certificate of the company's own authority. Node itself reads this variable.
-  const trust = signIn && egress.roots ? { NODE_EXTRA_CA_CERTS: ROOTS_FILE } : {}
+  // The issuer, or GitHub Enterprise, may have a certificate of the company's own authority. Node itself reads this variable.
+  const isCaller = signIn !== undefined || gitHubAppServers(egress).length > 0
+  const trust = isCaller && egress.roots ? { NODE_EXTRA_CA_CERTS: ROOTS_FILE } : {}
   return { ...own, ...keys, ...trust } as Record<string, string>
 }
 

@@ -5,6 +5,7 @@ import {
   EGRESS_CONTROL_TOKEN,
   EGRESS_CREDENTIALS_TOKEN,
   type EgressProxyEnv,
+  UPSTREAM_PROXY_KEY,
 } from '../../contracts/egress-proxy-env.ts'
 import {
   EGRESS_CONTROL_PORT,
@@ -102,12 +103,13 @@ interface Differences {
 }
 
 function common(environment: Environment, { token, tokenFile, env, mounts }: Differences) {
-  const { roots } = environment.egress
+  const { roots, upstreamProxy } = environment.egress
   return {
     image: environment.images.egressProxy,
     env: toEnvVars<keyof EgressProxyEnv | 'NODE_EXTRA_CA_CERTS'>({
       AGENTWEAVER_EGRESS_CONTROL_URL: controlUrl(environment),
       AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE: tokenFile,
+      ...(upstreamProxy && { [UPSTREAM_PROXY_KEY]: upstreamProxy.url }),
       ...(roots && { NODE_EXTRA_CA_CERTS: `${ROOTS.mountPath}/${ROOTS.file}` }),
       ...env,
     }),

@@ -3,6 +3,7 @@ import { contains, overlaps, parseAddress, parseRange, type Range } from '../../
 import { modelMistakes } from './model-mistakes.ts'
 import { DATABASE_SETUP_SIZE, podNeeds } from './pod-needs.ts'
 import type { ContainerSize, Environment } from './schema.ts'
+import { upstreamMistakes } from './upstream-proxy.ts'
 
 type Rule = (found: Partial<Environment>) => readonly string[]
 
@@ -24,6 +25,7 @@ const RULES: readonly Rule[] = [
   ({ infra }) => (infra ? rangeMistakes(infra) : []),
   ({ infra }) => (infra ? gatewayMistakes(infra) : []),
   ({ egress, infra }) => (egress && infra ? proxyMistakes(egress, infra.network.serviceCidrs) : []),
+  ({ egress }) => upstreamMistakes(egress?.upstreamProxy),
   ({ egress, sizes }) => (egress && sizes ? proxySizeMistakes(egress, sizes) : []),
   ({ models, egress, infra }) => (models && egress && infra ? modelMistakes(models, { egress, infra }) : []),
   ({ infra }) =>
@@ -94,7 +96,7 @@ function overlapsIn(cidrs: readonly Cidr[]): string[] {
 }
 
 /** Keys of `egress` that only mode `proxy` reads. */
-const PROXY_KEYS = ['proxyAddress', 'credentials', 'roots'] as const
+const PROXY_KEYS = ['proxyAddress', 'credentials', 'roots', 'upstreamProxy'] as const
 
 function proxyMistakes(egress: Environment['egress'], services: readonly string[]): string[] {
   const { mode, proxyAddress } = egress

@@ -1,8 +1,10 @@
 import * as z from 'zod'
 import { CredentialFields, GitHubAppPlace, hasIdTwice } from '../../contracts/credentials.ts'
+import { UpstreamProxyUrl } from '../../contracts/egress-proxy-env.ts'
 import { Slice } from '../../contracts/names.ts'
 import { InfraOutputs } from '../../contracts/outputs.ts'
 import { SandboxSettingsPatch } from '../../contracts/policy.ts'
+import { Range } from '../../policies/agent/egress/fields.ts'
 import { patternProblems } from '../../policies/agent/settings.ts'
 import { Models } from './models.ts'
 import { SignIn } from './sign-in.ts'
@@ -172,6 +174,13 @@ export const ENVIRONMENT_SECTIONS = {
       .optional(),
     /** Authorities that the proxy and the commands trust in addition to the public ones (mode `proxy`). */
     roots: z.array(RootCertificate).min(1).max(16).optional(),
+    /**
+     * Proxy of a company, through which the egress proxy reaches the hosts whose entries name no `addresses` (mode `proxy`).
+     * A name needs `addresses`, because the network policies open addresses.
+     */
+    upstreamProxy: z
+      .strictObject({ url: UpstreamProxyUrl, addresses: z.array(Range).min(1).max(16).optional() })
+      .optional(),
   }),
   /** The agents with a model that callers can request. Without this section, only scripted agents. */
   models: Models.prefault({}),

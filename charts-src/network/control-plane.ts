@@ -1,14 +1,19 @@
+import { isIP } from 'node:net'
 import type { Construct } from 'constructs'
 import { CLASS_LABEL } from '../../contracts/labels.ts'
 import { names, SandboxKind } from '../../contracts/names.ts'
 import { AGENT_HOST_PORT, API_PORT, EGRESS_CONTROL_PORT, METRICS_PORT } from '../../contracts/ports.ts'
+import { gitHubAppServers } from '../environment/github-apps.ts'
 import type { Environment } from '../environment/schema.ts'
 import { issuerHosts } from '../environment/sign-in.ts'
+import { upstreamPlace } from '../environment/upstream-proxy.ts'
+import type { CiliumNetworkPolicySpecEgress } from '../imports/cilium.js'
 import type { NetworkPolicyPeer } from '../imports/k8s.js'
 import { workloads } from '../workloads.ts'
 import { METADATA_RANGES } from './forbidden.ts'
-import { egressToNames } from './names-egress.ts'
+import { egressToNames, type NamesAtPorts } from './names-egress.ts'
 import { addCiliumPolicy, addNetworkPolicy, namespacePeer, podPeer, tcp, tcpPorts } from './policy-objects.ts'
+import { asRange } from './private-endpoints.ts'
 import { previewPorts } from './sandboxes.ts'
 
 const HTTPS = 443
@@ -66,6 +71,7 @@ function addApiEgress(scope: Construct, environment: Environment): void {
   const { apiServer, database, azure } = environment.infra
   const ofAzure = azure ? [azure.loginHost, azure.vaults.controlPlane.host, azure.vaults.userTokens.host] : []
   const hosts = [...ofAzure, ...issuerHosts(environment.signIn)]
+  const gitHub = toGitHub(environment)
   addCiliumPolicy(scope, placed(environment, 'api-egress'), {
     endpointSelector: { matchLabels: workloads(environment.slice).api.labels },
     egress: [
@@ -74,10 +80,30 @@ function addApiEgress(scope: Construct, environment: Environment): void {
       ...egressToNames(environment.slice, [
         { hosts, ports: [HTTPS] },
         { hosts: [database.host], ports: [] },
+        ...gitHub.names,
       ]),
+      ...gitHub.rules,
     ],
     egressDeny: [{ toCidrSet: METADATA_RANGES.map((cidr) => ({ cidr })) }],
   })
+}
+
+interface WayToGitHub {
+  readonly names: readonly NamesAtPorts[]
+  readonly rules: readonly CiliumNetworkPolicySpecEgress[]
+}
+
+/** The API creates the tokens of GitHub Apps: at their servers, or through the company's proxy alone. */
+function toGitHub({ egress }: Environment): WayToGitHub {
+  const servers = gitHubAppServers(egress)
+  if (servers.length === 0 || egress.upstreamProxy === undefined)
+    return { names: servers.map(([host, port]) => ({ hosts: [host], ports: [port] })), rules: [] }
+  const { host, ports, addresses } = upstreamPlace(egress.upstreamProxy)
+  const toCidrSet = addresses.map((address) => ({ cidr: asRange(address) }))
+  return {
+    names: isIP(host) === 0 ? [{ hosts: [host], ports: [] }] : [],
+    rules: [{ toCidrSet, toPorts: [tcpPorts(...ports)] }],
+  }
 }
 
 /** The setup Job may reach the database, and the login host for its token. Nothing may connect to it. */

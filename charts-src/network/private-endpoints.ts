@@ -1,6 +1,7 @@
 import type { ResolvedEgress } from '../../policies/agent/egress/resolve.ts'
 import { covers, overlaps, parseRange, type Range } from '../../reachability/address.ts'
 import type { Environment } from '../environment/schema.ts'
+import { upstreamPlace } from '../environment/upstream-proxy.ts'
 import { clusterRanges, FORBIDDEN_EVERYWHERE, METADATA_RANGES } from './forbidden.ts'
 
 /** Private addresses of a destination, which the egress proxy may reach at these ports. */
@@ -14,7 +15,10 @@ interface Named extends PrivateEndpoint {
   readonly range: Range
 }
 
-/** The private addresses that entries of the egress list name. None without a proxy, because no other rule checks names. */
+/**
+ * The private addresses that entries of the egress list name, and those of the company's proxy. None without a proxy of
+ * ours, because no other rule checks names.
+ */
 export function privateEndpoints(environment: Environment, egress: ResolvedEgress): PrivateEndpoint[] {
   return namedBy(environment, egress)
     .filter((one) => faultOf(environment, one) === undefined && isPrivate(one.range))
@@ -25,11 +29,13 @@ export function privateEndpoints(environment: Environment, egress: ResolvedEgres
 export const forbiddenEndpoints = (environment: Environment, egress: ResolvedEgress): string[] =>
   namedBy(environment, egress).flatMap((one) => faultOf(environment, one) ?? [])
 
-function namedBy({ egress: { mode } }: Environment, { classes }: ResolvedEgress): Named[] {
+function namedBy({ egress: { mode, upstreamProxy } }: Environment, { classes }: ResolvedEgress): Named[] {
   if (mode !== 'proxy') return []
-  const all = [...classes.agent, ...classes.command].flatMap(({ host, ports, addresses = [] }) =>
+  const ofCompany = upstreamProxy ? [upstreamPlace(upstreamProxy)] : []
+  const entries = [...ofCompany, ...classes.agent, ...classes.command]
+  const all = entries.flatMap(({ host, ports, addresses = [] }) =>
     addresses.flatMap((text): Named[] => {
-      const cidr = text.includes('/') ? text : `${text}/${text.includes(':') ? 128 : 32}`
+      const cidr = asRange(text)
       const range = parseRange(cidr)
       return range ? [{ host, cidr, ports, range }] : []
     }),
@@ -37,6 +43,10 @@ function namedBy({ egress: { mode } }: Environment, { classes }: ResolvedEgress)
   const keyOf = ({ cidr, ports }: Named) => `${cidr} ${ports.join()}`
   return all.filter((one, index) => all.findIndex((other) => keyOf(other) === keyOf(one)) === index)
 }
+
+/** One address as a range of one address. */
+export const asRange = (text: string): string =>
+  text.includes('/') ? text : `${text}/${text.includes(':') ? 128 : 32}`
 
 const rangesOf = (cidrs: readonly string[]) => cidrs.flatMap((cidr) => parseRange(cidr) ?? [])
 const METADATA = rangesOf(METADATA_RANGES)

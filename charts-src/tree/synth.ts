@@ -93,7 +93,8 @@ function renderTree(environment: Environment, egress: EgressPolicy): Rendered & 
       ...checkReachability(objects, environment, egress),
       ...unknownCredentials(environment, egress),
       ...forbiddenEndpoints(environment, resolveEgress(egress, placeholderValues(environment))).map(
-        (fault) => `environments/${name}.json: ${fault}: correct policies/agent/egress.yaml`,
+        (fault) =>
+          `environments/${name}.json: ${fault}: correct policies/agent/egress.yaml or egress.upstreamProxy`,
       ),
     ],
   }

@@ -65,7 +65,10 @@ export async function composeRunService(
   const toolRoots = await toolRootsOf(config, log)
   const ceiling = await readCeiling(config)
   const credentials = await (config.credentialsFile
-    ? loadCredentials(config.credentialsFile, config.sandboxes.kind === 'local' ? 'laptop' : 'pod')
+    ? loadCredentials(config.credentialsFile, {
+        place: config.sandboxes.kind === 'local' ? 'laptop' : 'pod',
+        upstreamProxy: config.egressUpstreamProxy,
+      })
     : NO_CREDENTIALS)
   const forbidden = await privateFoldersOf(config, credentials.files)
   if (config.sandboxes.kind === 'local') await refuseToShow(shownBy({ toolRoots, ceiling }), forbidden)

@@ -60,9 +60,15 @@ it('accepts files that the group of a pod reads, and none that others read', asy
   const entry = '{ id: git, file: token }'
 
   await expect(loadCredentials(aFile(entry, VALUE, 0o440).file)).rejects.toThrow('chmod 600')
-  expect(await (await loadCredentials(aFile(entry, VALUE, 0o440).file, 'pod')).read('git')).toBe(VALUE)
-  await expect(loadCredentials(aFile(entry, VALUE, 0o444).file, 'pod')).rejects.toThrow('can use it')
-  await expect(loadCredentials(aFile(entry, VALUE, 0o460).file, 'pod')).rejects.toThrow('can use it')
+  expect(await (await loadCredentials(aFile(entry, VALUE, 0o440).file, { place: 'pod' })).read('git')).toBe(
+    VALUE,
+  )
+  await expect(loadCredentials(aFile(entry, VALUE, 0o444).file, { place: 'pod' })).rejects.toThrow(
+    'can use it',
+  )
+  await expect(loadCredentials(aFile(entry, VALUE, 0o460).file, { place: 'pod' })).rejects.toThrow(
+    'can use it',
+  )
 })
 
 it.for([

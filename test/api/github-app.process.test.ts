@@ -1,4 +1,4 @@
-import { generateKeyPairSync, verify } from 'node:crypto'
+import { generateKeyPairSync } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -7,31 +7,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { loadCredentials } from '../../runtime/api/credentials/credentials.ts'
+import { startCompanyProxy } from '../fakes/company-proxy.ts'
+import { type AskedToken, answerForApp } from '../fakes/github-app.ts'
 
 const TOKEN = 'ghs_tokenOfAnInstallation000000000000000'
 
 /** A server with GitHub's API for installation tokens, and a list of credentials that uses it. */
 async function gitHub(status = 201) {
   const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
-  const asked: { url: string; body: unknown; isSigned: boolean; issuer: string }[] = []
+  const asked: AskedToken[] = []
   const server = createServer(async (request, response) => {
-    const chunks: Buffer[] = []
-    for await (const chunk of request) chunks.push(chunk)
-    const [, jwt = ''] = (request.headers.authorization ?? '').split(' ')
-    const [head = '', payload = '', signature = ''] = jwt.split('.')
-    asked.push({
-      url: `${request.method} ${request.url}`,
-      body: JSON.parse(Buffer.concat(chunks).toString()),
-      isSigned: verify(
-        'sha256',
-        Buffer.from(`${head}.${payload}`),
-        publicKey,
-        Buffer.from(signature, 'base64url'),
-      ),
-      issuer: JSON.parse(Buffer.from(payload, 'base64url').toString()).iss,
-    })
-    const answer = { token: TOKEN, expires_at: '2027-01-01T00:00:00Z' }
-    response.writeHead(status).end(JSON.stringify(status === 201 ? answer : { message: TOKEN }))
+    asked.push(await answerForApp(request, response, { publicKey, token: TOKEN, status }))
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -72,4 +58,19 @@ it('reports that GitHub refused, without its answer', async () => {
 
   expect(String(error)).toContain('GitHub refused to create a token for octo/app (HTTP 403)')
   expect(String(error)).not.toContain(TOKEN)
+})
+
+it('creates it through the proxy of the company, and in no other way', async () => {
+  const { asked, file } = await gitHub()
+  const company = await startCompanyProxy({ resolve: () => (isClosed ? undefined : '127.0.0.1') })
+  let isClosed = false
+  onTestFinished(() => company.close())
+  const upstreamProxy = `http://127.0.0.1:${company.port}`
+  const credentials = await loadCredentials(file, { upstreamProxy })
+
+  expect(await credentials.read('github')).toBe(TOKEN)
+  isClosed = true
+  await expect(credentials.read('github')).rejects.toThrow('cannot be reached')
+  expect(company.asked).toHaveLength(2)
+  expect(asked).toHaveLength(1)
 })

@@ -1,8 +1,13 @@
 import { describe, expect, it } from 'vitest'
+import { checkReachability } from '../../charts-src/access-matrix/check-reachability.ts'
 import { checkTree } from '../../charts-src/checks/check-tree.ts'
 import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
+import { placeholderValues } from '../../charts-src/environment/placeholder-values.ts'
 import type { Environment } from '../../charts-src/environment/schema.ts'
+import { forbiddenEndpoints } from '../../charts-src/network/private-endpoints.ts'
 import { parseQuantity } from '../../contracts/quantity.ts'
+import { readEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
 import { parseCredentialsFile } from '../../runtime/api/credentials/credentials-file.ts'
 import { aTree, type EnvironmentName, environmentText, objectIn, PROXY_SIZE, setEgress } from './fixture.ts'
 
@@ -24,6 +29,8 @@ function inModeProxy(name: EnvironmentName, size: object = PROXY_SIZE, egress: o
 
 const ofProxy = (environment: Environment, kind: string, name = 'agentweaver-egress-proxy'): Fields =>
   objectIn(aTree(environment), kind, name)
+const apiEgress = (environment: Environment): string =>
+  JSON.stringify(ofProxy(environment, 'CiliumNetworkPolicy', 'api-egress')['spec'])
 const podOf = (environment: Environment): Fields => ofProxy(environment, 'Deployment')['spec'].template.spec
 
 describe.each(['dev', 'local', 'prod', 'pr-example'] as const)('%s in mode proxy', (name) => {
@@ -43,7 +50,16 @@ const withCredentials = (name: EnvironmentName = 'prod') =>
 
 describe('a pod of the egress proxy with credentials', () => {
   it.each(['dev', 'local', 'prod', 'pr-example'] as const)('passes every check of the tree of %s', (name) => {
-    expect(checkTree(aTree(withCredentials(name)))).toEqual([])
+    const [environment, tree] = [withCredentials(name), aTree(withCredentials(name))]
+
+    expect(checkTree(tree)).toEqual([])
+    expect(
+      checkReachability(
+        tree.objects.map(({ object }) => object),
+        environment,
+        readEgressPolicy(),
+      ),
+    ).toEqual([])
   })
 
   it('inserts them in a second container, which alone has the token for them', () => {
@@ -127,6 +143,11 @@ describe('a pod of the egress proxy with credentials', () => {
       expect(env).toContainEqual({ name: 'NODE_EXTRA_CA_CERTS', value: '/etc/agentweaver/roots/roots.pem' })
   })
 
+  it('lets the API reach the server that creates the tokens of a GitHub App', () => {
+    expect(apiEgress(withCredentials())).toContain('{"matchName":"api.github.com"}')
+    expect(apiEgress(inModeProxy('prod'))).not.toContain('github')
+  })
+
   it('has room for both containers in the quota', () => {
     const { hard } = ofProxy(withCredentials('dev'), 'ResourceQuota', 'agentweaver-egress')['spec']
 
@@ -167,6 +188,70 @@ describe('a pod of the egress proxy with credentials', () => {
     ],
   ])('is rejected with %s', ([_what, size, egress, message]) => {
     expect(() => inModeProxy('dev', size, egress)).toThrow(message)
+  })
+})
+
+describe('behind the proxy of a company', () => {
+  const NAMED = { url: 'http://proxy.corp.example.com:3128', addresses: ['192.168.7.0/30'] }
+  const behind = (name: EnvironmentName, upstreamProxy: object) =>
+    inModeProxy(name, CREDENTIALS_SIZE, { credentials: CREDENTIALS, upstreamProxy })
+  const proxyEgress = (environment: Environment): string =>
+    JSON.stringify(ofProxy(environment, 'CiliumNetworkPolicy', 'proxy-egress')['spec'])
+
+  it.each(['dev', 'local', 'prod', 'pr-example'] as const)('the tree of %s passes every check', (name) => {
+    for (const upstreamProxy of [NAMED, { url: 'http://192.168.7.9:3128' }]) {
+      const environment = behind(name, upstreamProxy)
+      const tree = aTree(environment)
+
+      expect(checkTree(tree)).toEqual([])
+      expect(
+        checkReachability(
+          tree.objects.map(({ object }) => object),
+          environment,
+          readEgressPolicy(),
+        ),
+      ).toEqual([])
+    }
+  })
+
+  it('the replicas and the API know it, and may reach its addresses at its port', () => {
+    const environment = behind('prod', NAMED)
+    const known = { name: 'AGENTWEAVER_EGRESS_UPSTREAM_PROXY', value: NAMED.url }
+    const rule =
+      '{"toCIDRSet":[{"cidr":"192.168.7.0/30"}],"toPorts":[{"ports":[{"port":"3128","protocol":"TCP"}]}]}'
+
+    for (const { env } of podOf(environment).containers) expect(env).toContainEqual(known)
+    expect(
+      ofProxy(environment, 'Deployment', 'agentweaver-api')['spec'].template.spec.containers[0].env,
+    ).toContainEqual(known)
+    expect(proxyEgress(environment)).toContain(rule)
+    expect(apiEgress(environment)).toContain(rule)
+    expect(apiEgress(environment)).not.toContain('api.github.com')
+    expect(proxyEgress(withCredentials())).not.toContain('192.168.7.0/30"}')
+  })
+
+  it.for<[string, object, string]>([
+    ['a name without addresses', { url: NAMED.url }, 'egress.upstreamProxy.addresses: is missing'],
+    [
+      'an address twice',
+      { url: 'http://192.168.7.9:3128', addresses: ['192.168.7.9'] },
+      'is there, but the URL',
+    ],
+    [
+      'a password',
+      { url: 'http://a:b@192.168.7.9:3128' },
+      'egress.upstreamProxy.url: must be http://HOST:PORT',
+    ],
+  ])('is rejected with %s', ([_what, upstreamProxy, message]) => {
+    expect(() => behind('dev', upstreamProxy)).toThrow(message)
+  })
+
+  it('may not be in the cluster', () => {
+    const cluster = behind('dev', { ...NAMED, addresses: ['10.0.0.7'] })
+
+    expect(
+      forbiddenEndpoints(cluster, resolveEgress(readEgressPolicy(), placeholderValues(cluster))),
+    ).toEqual([expect.stringContaining('10.0.0.7/32 of proxy.corp.example.com overlaps')])
   })
 })
 

@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
-import type { Environment } from '../../charts-src/environment/schema.ts'
 import type { RequestedAgent } from '../../contracts/agents.ts'
 import type { CreateSandboxInput, StartRun } from '../../contracts/api.ts'
 import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
@@ -8,18 +7,25 @@ import { whyNoNodes } from '../../devcluster/host/privileges.ts'
 import { waitUntil } from '../../devcluster/host/wait-until.ts'
 import { SANDBOXES } from '../../devcluster/service/names.ts'
 import { isReady } from '../../devcluster/service/readiness.ts'
-import { followTeam, TEAM_ROLES } from '../cli/team.ts'
+import { followTeam } from '../cli/team.ts'
 import { CONTROL, planOfProject } from '../fakes/npm-project-work.ts'
-import { CLI_CLIENT, OIDC_AUDIENCE } from '../fakes/oidc-server.ts'
 import { CLI } from '../helpers/built-programs.ts'
 import { memoryOf } from './helpers/canary-search.ts'
 import { containerProcesses } from './helpers/container-processes.ts'
 import { killAllOf } from './helpers/dead-pod.ts'
 import { type DeployedApi, deployApi } from './helpers/deployed-api.ts'
 import { ask, connectTo, direct, holdTunnels } from './helpers/egress-commands.ts'
+import { PROXY_ADDRESS, withProxy } from './helpers/egress-environment.ts'
 import { egressWithGit } from './helpers/egress-list.ts'
-import { GIT_PLACE, GIT_REPOSITORY, type GitOutside, NPM_HOST, prepareGit } from './helpers/git-outside.ts'
-import { ISSUER_PLACE } from './helpers/git-outside-main.ts'
+import {
+  APP_HOST,
+  GIT_PLACE,
+  GIT_REPOSITORY,
+  type GitOutside,
+  NPM_HOST,
+  prepareGit,
+} from './helpers/git-outside.ts'
+import { COMPANY_PLACE } from './helpers/git-outside-main.ts'
 import { openWayToIssuer } from './helpers/team-outside.ts'
 import { leaksOf, startWatch } from './packets/watch.ts'
 
@@ -29,11 +35,13 @@ const NAMESPACE = 'agentweaver-egress'
 const DEPLOY_MS = 1_200_000
 const READY_MS = 240_000
 const TEST_MS = 420_000
-const PROXY = '10.96.0.128'
+const PROXY = PROXY_ADDRESS
 
 /** The canary: nothing that a sandbox can read may contain it. */
 const TOKEN = 'ghp_canaryOfTheClusterSuiteCanaryOfTh001'
-const git = prepareGit(TOKEN)
+/** The token that the GitHub App gets. */
+const APP_TOKEN = 'ghs_canaryOfTheGitHubAppCanaryOfTheGitHubApp'
+const git = prepareGit(TOKEN, APP_TOKEN)
 const URL_OF_GIT = `https://${GIT_PLACE.host}/${GIT_REPOSITORY}.git`
 
 const AGENTS: readonly [string, RequestedAgent][] = [
@@ -42,40 +50,6 @@ const AGENTS: readonly [string, RequestedAgent][] = [
 ]
 
 const print = (text: string) => process.stderr.write(`${text}\n`)
-const SMALL = { cpuMillis: 20, maxCpuMillis: 500, memoryMib: 192, ephemeralMib: 64 }
-
-/** The committed environment with the egress proxy and a ceiling that permits network access. */
-const withProxy = (environment: Environment): Environment => ({
-  ...environment,
-  egress: {
-    mode: 'proxy',
-    proxyAddress: PROXY,
-    credentials: [{ id: 'git', variable: 'GIT_TOKEN' }],
-    roots: [git.root],
-  },
-  models: {
-    openaiCompatible: { baseUrl: `https://${GIT_PLACE.host}/v1`, credential: 'git', names: ['fake-model'] },
-  },
-  ceiling: { network_enabled: true, results: { push: 'allow' }, approvals: { not_by_owner: true } },
-  signIn: {
-    issuer: `https://${ISSUER_PLACE.host}`,
-    audience: OIDC_AUDIENCE,
-    ownerClaims: ['tid', 'oid'],
-    roles: TEAM_ROLES,
-    client: { id: CLI_CLIENT, scopes: ['openid', 'offline_access', 'api'], resource: OIDC_AUDIENCE },
-  },
-  sizes: {
-    ...environment.sizes,
-    egressProxy: {
-      replicas: 2,
-      maxReplicas: 2,
-      cpuTargetPercent: 70,
-      container: SMALL,
-      credentials: SMALL,
-    },
-  },
-})
-
 describe.skipIf(noNodes !== undefined)(
   `the egress proxy in a cluster${noNodes ? ` (skipped: ${noNodes})` : ''}`,
   { timeout: TEST_MS },
@@ -148,7 +122,10 @@ describe.skipIf(noNodes !== undefined)(
       })
 
     beforeAll(async () => {
-      api = await deployApi({ change: withProxy, egress: egressWithGit(), credentials: { git: TOKEN } })
+      api = await deployApi({
+        ...{ change: withProxy(git.root), egress: egressWithGit() },
+        credentials: { git: TOKEN, app: git.appKey },
+      })
       server = await git.start(api.rig.cluster.folder)
       print('waiting for two replicas of the egress proxy')
       await untilReady(2)
@@ -175,13 +152,16 @@ describe.skipIf(noNodes !== undefined)(
       expect(await denied('example.com')).toMatchObject({ port: 443, rule: 'not-listed' })
     })
 
-    it('resolves a listed host itself, which the sandbox cannot', async () => {
-      // The entry limits requests, so the proxy reads them, with a certificate that the sandbox trusts. The resolver of this
-      // cluster knows no name of the internet.
-      expect(await outputOf(ask('https://registry.npmjs.org/is-number'))).toMatch(
-        /^502 .*registry\.npmjs\.org/,
-      )
+    it('reaches a listed host through the proxy of the company, which alone knows its name', async () => {
+      // The entry limits requests, so the proxy reads them, with a certificate that the sandbox trusts.
+      expect(await outputOf(ask('https://registry.npmjs.org/is-number'))).toMatch(/^200 /)
       expect(await outputOf('getent hosts registry.npmjs.org || echo unknown')).toContain('unknown')
+      expect(await outputOf(ask('https://pypi.org/simple/six/'))).toMatch(/^502 .*upstream proxy .*403/)
+      const { items } = await api.service.readEvents(sandbox, { limit: 1000 })
+      expect((items as RunEnvelope[]).map(({ event }) => event)).toContainEqual({
+        type: 'sandbox.warning',
+        data: expect.objectContaining({ category: 'egress-upstream-proxy' }),
+      })
     })
 
     it('is the only address that a sandbox reaches', async () => {
@@ -190,6 +170,7 @@ describe.skipIf(noNodes !== undefined)(
 
       expect(await outputOf(direct(PROXY, 3128))).toBe('open')
       expect(await outputOf(direct(ip, 8081))).toBe('closed')
+      expect(await outputOf(direct(COMPANY_PLACE.address, COMPANY_PLACE.port))).toBe('closed')
       expect(await outputOf(direct('10.96.0.1', 443))).toBe('closed')
       expect(await outputOf(direct('169.254.169.254', 80))).toBe('closed')
     })
@@ -211,6 +192,19 @@ describe.skipIf(noNodes !== undefined)(
       // The search finds a file with the value, and nothing else. The value is in two parts in the arguments.
       const search = `printf '%s%s' ${TOKEN.slice(0, 20)} ${TOKEN.slice(20)} > /tmp/control; grep -rlF -f /tmp/control /tmp /workspace /home /etc /run /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null`
       expect(await outputOf(search)).toBe('/tmp/control')
+    })
+
+    it('pushes with a token that the service creates with the key of a GitHub App', async () => {
+      const url = URL_OF_GIT.replace(GIT_PLACE.host, APP_HOST)
+      const output = await outputOf(
+        `cd /tmp && git clone -q ${url} with-app && cd with-app && git -c user.name=a -c user.email=none commit -q --allow-empty -m work && git push -q origin "HEAD:refs/heads/\${AGENTWEAVER_BRANCH_PREFIX}app"; echo "exit $?"; printf %s "$APP_TOKEN" | wc -c; grep -rlF ${APP_TOKEN.slice(0, 30)} /tmp /workspace /home /etc /run 2>/dev/null`,
+      )
+      const { items } = await api.service.readEvents(sandbox, { limit: 1000 })
+
+      // A placeholder of the same length is in the environment, and no file has the token.
+      expect(output).toBe('exit 0\n40')
+      expect(git.refs()).toContain(`refs/heads/agentweaver/${sandbox}/app`)
+      expect(`${output}${JSON.stringify(items)}`).not.toContain(APP_TOKEN)
     })
 
     it('begins a sandbox with a clone of the repository, and diffs against its commit', async () => {

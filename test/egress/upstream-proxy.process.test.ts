@@ -1,39 +1,18 @@
-import { createServer } from 'node:http'
-import { connect, type Socket } from 'node:net'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { UpstreamProxyUrl } from '../../contracts/egress-proxy-env.ts'
 import { parseUpstreamProxy } from '../../runtime/egress/upstream-proxy.ts'
-import {
-  exchange,
-  HOST,
-  listening,
-  OTHER,
-  portOf,
-  proxyRig,
-  servers,
-  TERMINATED,
-  tlsThrough,
-} from './proxy-rig.ts'
+import { startCompanyProxy } from '../fakes/company-proxy.ts'
+import { exchange, HOST, OTHER, proxyRig, servers, TERMINATED, tlsThrough } from './proxy-rig.ts'
 import { httpsServer } from './terminate-rig.ts'
 
 /** The proxy of a company. It resolves every name to this machine, or answers with `answer`. */
 async function companyProxy(answer?: string) {
-  const asked: string[] = []
-  const server = await listening(createServer())
-  server.on('connect', (request, client: Socket) => {
-    asked.push(String(request.url))
-    client.on('error', () => client.destroy())
-    if (answer !== undefined) {
-      client.end(answer)
-      return
-    }
-    const target = connect(Number(request.url?.split(':')[1]), '127.0.0.1', () => {
-      client.write('HTTP/1.1 200 Connection established\r\nVia: company\r\n\r\n')
-      client.pipe(target).pipe(client)
-    })
-    target.on('error', () => client.destroy())
+  const { port, asked, close } = await startCompanyProxy({
+    resolve: () => '127.0.0.1',
+    ...(answer !== undefined && { answer }),
   })
-  return { asked, upstream: { host: '127.0.0.1', port: portOf(server) } }
+  onTestFinished(close)
+  return { asked, upstream: { host: '127.0.0.1', port } }
 }
 
 const WITHOUT_ADDRESSES = { addresses: undefined }

@@ -7,11 +7,11 @@ import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
 import type { TestAuthority } from './test-authority.ts'
 
-/** Git's own server over TLS. It accepts one token as the password of any user, for reading too. */
+/** Git's own server over TLS. It accepts its tokens as the password of any user, for reading too. */
 export class GitServer {
   readonly requests: { method: string; url: string; isAuthorized: boolean }[] = []
   readonly #folder: string
-  readonly #token: string
+  readonly #tokens: readonly string[]
   readonly #host: string
   readonly #server: Server
   /** Answers a request instead of git. */
@@ -19,10 +19,15 @@ export class GitServer {
 
   constructor(
     folder: string,
-    options: { authority: Pick<TestAuthority, 'serverFor'>; host: string; token: string },
+    options: {
+      authority: Pick<TestAuthority, 'serverFor'>
+      host: string
+      token: string
+      more?: readonly string[]
+    },
   ) {
     this.#folder = folder
-    this.#token = options.token
+    this.#tokens = [options.token, ...(options.more ?? [])]
     this.#host = options.host
     this.#server = createServer(options.authority.serverFor(options.host), (request, response) =>
       this.#serve(request, response),
@@ -105,7 +110,7 @@ export class GitServer {
   #serve(request: IncomingMessage, response: ServerResponse): void {
     const { method = '', url = '', headers } = request
     const [, basic = ''] = (headers.authorization ?? '').split(' ')
-    const isAuthorized = Buffer.from(basic, 'base64').toString().split(':')[1] === this.#token
+    const isAuthorized = this.#tokens.includes(Buffer.from(basic, 'base64').toString().split(':')[1] ?? '')
     this.requests.push({ method, url, isAuthorized })
     if (this.intercept?.(request, response)) return
     if (!isAuthorized) {

@@ -44,8 +44,17 @@ export const NO_CREDENTIALS: Credentials = {
   files: [],
 }
 
+export interface CredentialOptions {
+  readonly place?: FilePlace
+  /** The company's proxy, `http://HOST:PORT`, through which tokens of GitHub Apps are created. */
+  readonly upstreamProxy?: string | undefined
+}
+
 /** Reads the operator's list, and every value once: a credential that cannot be read stops the service. */
-export async function loadCredentials(file: string, place: FilePlace = 'laptop'): Promise<Credentials> {
+export async function loadCredentials(
+  file: string,
+  { place = 'laptop', upstreamProxy }: CredentialOptions = {},
+): Promise<Credentials> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new SandboxError('invalid_config', `AGENTWEAVER_CREDENTIALS_FILE: ${messageOf(cause)}`, { cause })
   })
@@ -62,7 +71,7 @@ export async function loadCredentials(file: string, place: FilePlace = 'laptop')
     has: (id) => known.has(id),
     variableOf: (id) => known.get(id)?.variable,
     placeholderOf: (key, wanted) => placeholderOf(key, wanted, shapeFor(values.get(wanted.credential))),
-    read: (id) => readEntry(known.get(id), at),
+    read: (id) => readEntry(known.get(id), { at, upstreamProxy }),
     secrets: [...values.values()],
     files: entries.map((entry) => at(entry.file ?? entry.githubApp?.keyFile ?? file).path),
   }
@@ -76,14 +85,16 @@ interface PrivateFile {
   readonly place: FilePlace
 }
 
-async function readEntry(
-  entry: CredentialEntry | undefined,
-  at: (path: string) => PrivateFile,
-): Promise<string> {
+interface Around {
+  readonly at: (path: string) => PrivateFile
+  readonly upstreamProxy: string | undefined
+}
+
+async function readEntry(entry: CredentialEntry | undefined, { at, upstreamProxy }: Around): Promise<string> {
   if (entry?.file !== undefined) return readValue(at(entry.file), entry.id)
   if (!entry?.githubApp) throw new SandboxError('credential_absent', 'the service has no such credential')
   const key = await readPrivate(at(entry.githubApp.keyFile), entry.id)
-  return mintInstallationToken(entry.githubApp, key, new Date())
+  return mintInstallationToken(entry.githubApp, { key, now: new Date(), upstreamProxy })
 }
 
 async function readValue(file: PrivateFile, id: string): Promise<string> {

@@ -1,6 +1,6 @@
 import { parse, stringify } from 'yaml'
 import { readEgressPolicyText } from '../../../policies/agent/egress/load.ts'
-import { GIT_PLACE, GIT_REPOSITORY, NPM_HOST } from './git-outside.ts'
+import { APP_HOST, GIT_PLACE, GIT_REPOSITORY, NPM_HOST } from './git-outside.ts'
 
 /** The list of this repository, one private repository, and a registry. */
 export function egressWithGit(): string {
@@ -10,6 +10,10 @@ export function egressWithGit(): string {
     {
       ...{ preset: 'git', host: GIT_PLACE.host, ...place, mode: 'full', repositories: [GIT_REPOSITORY] },
       ...{ credential: 'git', why: 'the private repository of the test' },
+    },
+    {
+      ...{ preset: 'git', host: APP_HOST, ...place, mode: 'full', repositories: [GIT_REPOSITORY] },
+      ...{ credential: 'app', why: 'the same repository, with a GitHub App' },
     },
     { preset: 'npm', host: NPM_HOST, ...place, why: 'the registry of the test' },
   ]
