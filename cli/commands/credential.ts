@@ -1,7 +1,7 @@
 import { text } from 'node:stream/consumers'
 import { Command } from 'commander'
 import * as z from 'zod'
-import { type UserCredential, UserCredentialKind } from '../../contracts/user-credentials.ts'
+import { HOST_KINDS, type UserCredential, UserCredentialKind } from '../../contracts/user-credentials.ts'
 import { present } from '../../runtime/kit/present.ts'
 import { usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
@@ -23,7 +23,7 @@ const KINDS = UserCredentialKind.options.join(', ')
 const HostOptions = ServiceOptions.extend({ host: z.string().optional() })
 const SetOptions = HostOptions.extend({ user: z.string().optional() })
 
-const HOST_OPTION = ['--host <host>', 'for registry: the host of the registry'] as const
+const HOST_OPTION = ['--host <host>', 'for git and registry: the host of the server'] as const
 
 function kindOf(text: string): UserCredentialKind {
   const parsed = UserCredentialKind.safeParse(text)
@@ -39,12 +39,16 @@ function setCommand(context: CliContext): Command {
       'The service stores it encrypted and never shows it again.',
     example:
       'agentweaver credential set github\n' +
+      'agentweaver credential set git --host gitlab.example.com --user oauth2 < token-file\n' +
       'agentweaver credential set registry --host npm.corp.example.com < token-file\n' +
       'agentweaver credential set openai-compatible',
   })
     .argument('<kind>', `one of ${KINDS}`)
     .option(...HOST_OPTION)
-    .option('--user <name>', 'for registry: the user of Basic authentication (default: a bearer token)')
+    .option(
+      '--user <name>',
+      'the user of Basic authentication (default: x-access-token for git, a bearer token for registry)',
+    )
   command.action(async (name: string) => {
     const { host, user, ...options } = parseOptions(SetOptions, command)
     const { terminal } = context
@@ -67,8 +71,8 @@ function setCommand(context: CliContext): Command {
 }
 
 function requireHost(kind: UserCredentialKind, host: string | undefined): void {
-  if (kind === 'registry' && host === undefined)
-    throw usageError('Name the registry: --host npm.corp.example.com.')
+  if (!HOST_KINDS.has(kind) || host !== undefined) return
+  throw usageError(`Name the host: --host ${kind === 'git' ? 'gitlab' : 'npm.corp'}.example.com.`)
 }
 
 /** Undefined if the person has left the prompt. */

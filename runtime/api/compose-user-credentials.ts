@@ -76,10 +76,10 @@ export async function composeUserCredentials(
         },
       }
     },
-    serviceFor({ modelProxy, registries, check }: ComposedEgress, { models }: ApiConfig) {
-      // Without registries, no process inserts credentials.
-      const modelServer = modelProxy && registries && models.openaiBaseUrl
-      const places = { modelServer, registries }
+    serviceFor({ modelProxy, hosts, check }: ComposedEgress, { models }: ApiConfig) {
+      // Without hosts, no process inserts credentials.
+      const modelServer = modelProxy && hosts && models.openaiBaseUrl
+      const places = { modelServer, hosts }
       const audit = createAuditTrail(keys)
       const deps = { store, audit, credentials, seal, vault, places, learn, check, now }
       return createUserCredentialService(deps)

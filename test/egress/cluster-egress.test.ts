@@ -47,7 +47,7 @@ function rig({
       standingOf: () => 'unlisted',
       loosenedFor: () => ['a.example'],
       addressesOf: () => undefined,
-      registries: new Set(),
+      credentialHosts: { git: new Set(), registry: new Set() },
       ofAgentHost: [],
     },
     credentials: {
@@ -57,7 +57,9 @@ function rig({
         placeholders: destinations.some(({ credential }) => credential)
           ? [{ credential: 'git', value: `placeholder-of-${runId}` }]
           : [],
-        environment: { variables: { GIT_TOKEN: `placeholder-of-${runId}` }, gitConfig: [] },
+        ...(destinations.some(({ credential }) => credential) && {
+          environment: { variables: { GIT_TOKEN: `placeholder-of-${runId}` }, gitConfig: [] },
+        }),
       }),
     },
     trust: { bundle: 'PEM' },

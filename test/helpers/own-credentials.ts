@@ -12,7 +12,10 @@ import type { Store } from '../../runtime/store/store.ts'
 
 export const PLACES: CredentialPlaces = {
   modelServer: 'https://models.example.com/v1',
-  registries: new Set(['npm.corp.example.com', 'registry.npmjs.org']),
+  hosts: {
+    git: new Set(['gitlab.corp.example.com']),
+    registry: new Set(['npm.corp.example.com', 'registry.npmjs.org']),
+  },
 }
 
 type Around = {

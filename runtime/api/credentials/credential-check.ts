@@ -56,6 +56,7 @@ export function createCredentialCheck(way: CheckWay, { routeTo, hosts }: Parts):
   const isAllowed = hosts === undefined || intersectHosts(hosts, [GITHUB_API]).length > 0
   const ask: Readonly<Record<UserCredentialKind, Ask>> = {
     registry: async () => unchecked('registries have no common request for it'),
+    git: async () => unchecked('git servers have no common request for it'),
     github: async (_target, value) =>
       isAllowed
         ? judge(await askGitHub(way, value), 'GitHub', [401])

@@ -1,4 +1,5 @@
 import {
+  HOST_KINDS,
   type SetUserCredential,
   type SetUserCredentialAnswer,
   USER_CREDENTIAL_LIMITS,
@@ -13,6 +14,7 @@ import { SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
 import type { UserCredentialRow } from '../../store/service-rows.ts'
 import type { Store, Transaction } from '../../store/store.ts'
+import type { CredentialHosts } from '../egress/network-rules.ts'
 import type { AuditTrail } from '../runs/audit-trail.ts'
 import type { Caller } from '../runs/service.ts'
 import type { CredentialCheck } from './credential-check.ts'
@@ -41,8 +43,8 @@ export interface UserCredentialService {
 export interface CredentialPlaces {
   /** Base URL of the model server, if agents reach it through the egress proxy. */
   readonly modelServer: string | undefined
-  /** Registries of the egress list. Undefined without an egress proxy. */
-  readonly registries: ReadonlySet<string> | undefined
+  /** Servers of the egress list. Undefined where no process inserts credentials. */
+  readonly hosts: CredentialHosts | undefined
 }
 
 type Deps = {
@@ -80,8 +82,8 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
 
   return {
     async set(caller, kind, { value, host, user }) {
-      if (user !== undefined && kind !== 'registry')
-        throw invalid('`user` is only for credentials of the kind registry.')
+      if (user !== undefined && !isOfHost(kind))
+        throw invalid('`user` is only for credentials of the kinds git and registry.')
       const { owner } = caller
       const of = { owner, kind, target: usableTarget(places, kind, host), ...present({ user }) }
       // Before it is stored, so that no event or log line can show it.
@@ -129,8 +131,8 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
 
 /** The target of a new credential. A credential that no run could use is refused. */
 function usableTarget(places: CredentialPlaces, kind: UserCredentialKind, host: string | undefined): string {
-  if (kind === 'registry') return registryOf(places, host)
-  if (host !== undefined) throw invalid('`host` is only for credentials of the kind registry.')
+  if (isOfHost(kind)) return listedHostOf(places, kind, host)
+  if (host !== undefined) throw invalid('`host` is only for credentials of the kinds git and registry.')
   return kind === 'github' ? GITHUB_TARGET : modelServerOf(places)
 }
 
@@ -141,21 +143,32 @@ function modelServerOf({ modelServer }: CredentialPlaces): string {
   )
 }
 
-function registryOf({ registries }: CredentialPlaces, host: string | undefined): string {
-  if (registries === undefined)
+type HostKind = keyof CredentialHosts
+const isOfHost = (kind: UserCredentialKind): kind is HostKind => HOST_KINDS.has(kind)
+
+const SERVERS: Readonly<Record<HostKind, { readonly name: string; readonly preset: string }>> = {
+  git: { name: 'git server', preset: 'git' },
+  registry: { name: 'package registry', preset: 'npm' },
+}
+
+function listedHostOf({ hosts }: CredentialPlaces, kind: HostKind, host: string | undefined): string {
+  if (hosts === undefined)
     throw invalid(
       'The egress proxy of this deployment inserts no credentials, so no run could use this one. An operator can change that with egress.credentials of the environment (docs/placeholders.md).',
     )
-  const target = hostOf(host)
-  if (registries.has(target)) return target
-  const known = registries.size === 0 ? 'It has none.' : `It has ${[...registries].sort().join(', ')}.`
+  const target = hostOf(kind, host)
+  if (hosts[kind].has(target)) return target
+  const known = hosts[kind].size === 0 ? 'It has none.' : `It has ${[...hosts[kind]].sort().join(', ')}.`
+  const { name, preset } = SERVERS[kind]
+  const other = kind === 'git' && target === 'github.com' ? ' The kind for GitHub is github.' : ''
   throw invalid(
-    `The egress list of this service has no package registry at ${target}. ${known} An operator can add an entry with "preset: npm" and this host, for example.`,
+    `The egress list of this service has no ${name} at ${target}. ${known}${other} An operator can add an entry with "preset: ${preset}" and this host, for example.`,
   )
 }
 
-function hostOf(host: string | undefined): string {
-  if (host === undefined) throw invalid('A credential of the kind registry needs the `host` of the registry.')
+function hostOf(kind: HostKind, host: string | undefined): string {
+  if (host === undefined)
+    throw invalid(`A credential of the kind ${kind} needs the \`host\` of the ${SERVERS[kind].name}.`)
   const parsed = parseHostName(host)
   if (parsed.kind === 'name') return parsed.name
   throw invalid(`${host} is not the name of a host.`)
@@ -180,7 +193,7 @@ async function requireOne(
   { owner }: Caller,
   { kind, host }: { readonly kind: UserCredentialKind; readonly host: string | undefined },
 ): Promise<UserCredentialRow> {
-  const target = kind === 'registry' ? hostOf(host) : undefined
+  const target = isOfHost(kind) ? hostOf(kind, host) : undefined
   const found = (await tx.listUserCredentials(owner)).filter(
     (one) => one.kind === kind && (target === undefined || one.target === target),
   )

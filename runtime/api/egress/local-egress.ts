@@ -309,7 +309,7 @@ export class LocalEgress implements SandboxEgress {
       ...pushOf(run, pushed, isBrokered),
       ...(route && { modelRoute: route, pod: podOf(sandbox.podUid) }),
     }
-    return { owner: run.owner, sandbox, generation: opened, ...(placeholders.length > 0 && { environment }) }
+    return { owner: run.owner, sandbox, generation: opened, ...(environment && { environment }) }
   }
 
   async #enforce({ sandbox, generation, environment }: Opened): Promise<void> {

@@ -12,7 +12,7 @@ import { SandboxError } from '../../kit/errors.ts'
 import { replaceFile } from '../../state-folder/replace-file.ts'
 import type { RunRow } from '../../store/store.ts'
 import type { Credentials } from '../credentials/credentials.ts'
-import { isMissing, withOwnCredential } from '../credentials/own-destinations.ts'
+import { GIT_USER, isMissing, withOwnCredential } from '../credentials/own-destinations.ts'
 import { placeholderOf } from '../credentials/placeholder.ts'
 import { isOwnId, type UserCredentials } from '../credentials/user-credentials.ts'
 
@@ -24,7 +24,8 @@ export interface RunCredentials {
   ): {
     readonly destinations: EgressDestination[]
     readonly placeholders: NonNullable<EgressGeneration['placeholders']>
-    readonly environment: EgressEnvironment
+    /** Absent if commands need none. */
+    readonly environment?: EgressEnvironment
   }
   /** Returns the value of a credential for a run of this owner, or its place in the vault. */
   readonly read: (credential: string, owner: string) => Promise<EgressCredentialAnswer>
@@ -36,7 +37,7 @@ export interface RunCredentials {
     owner: string,
     host: string,
     destinations: readonly ListedDestination[],
-  ) => 'github' | 'registry' | undefined
+  ) => ListedDestination['accepts']
   /** Calls back when owners have changed their credentials. */
   readonly onChange: (follower: (owners: ReadonlySet<string>) => Promise<void> | void) => () => void
 }
@@ -49,9 +50,6 @@ export function valueHere(found: EgressCredentialAnswer): string {
   if ('value' in found) return found.value
   throw new SandboxError('credential_absent', 'it is in a vault, which only a cluster uses; set it again')
 }
-
-/** Git needs a user name, and servers that accept tokens ignore it. */
-const GIT_USER = 'x-access-token'
 
 /** Placeholders that are remembered. The state of a cluster's proxies needs each of them several times a second. */
 const MAX_REMEMBERED = 4096
@@ -119,7 +117,9 @@ export function createRunCredentials(
       return {
         destinations,
         placeholders,
-        environment: { variables: Object.fromEntries(variables), gitConfig },
+        ...(variables.length + gitConfig.length > 0 && {
+          environment: { variables: Object.fromEntries(variables), gitConfig },
+        }),
       }
     },
   }
