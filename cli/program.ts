@@ -35,6 +35,7 @@ import { sandboxCommand } from './commands/sandbox.ts'
 import { serveCommand } from './commands/serve.ts'
 import { showCommand } from './commands/show.ts'
 import { resumeCommand, suspendCommand } from './commands/suspension.ts'
+import { topCommand } from './commands/top.ts'
 import { trustCommand } from './commands/trust.ts'
 import { turnCommand } from './commands/turn.ts'
 import { verifyCommand } from './commands/verify.ts'
@@ -74,6 +75,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     sandboxCommand,
     trustCommand,
     serveCommand,
+    topCommand,
     doctorCommand,
     configCommand,
     keyCommand,

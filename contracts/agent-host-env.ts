@@ -42,8 +42,6 @@ export const AgentHostEnv = z
     AGENT_HOST_DECISION_TIMEOUT_MS: Ms(30_000),
     /** The vault with the users' tokens. AgentHost contacts no other vault. */
     AGENT_HOST_VAULT_URL: HttpsOrigin.optional(),
-    /** The one Azure AI resource that agents of kind `foundry` may use. */
-    AGENT_HOST_FOUNDRY_URL: HttpsOrigin.optional(),
     /** The Azure identity of the pod's service account. */
     AGENT_HOST_AZURE_CLIENT_ID: z.guid().optional(),
     AGENT_HOST_AZURE_TENANT_ID: z.guid().optional(),
@@ -58,8 +56,8 @@ export const AgentHostEnv = z
     message: 'exactly one of AGENT_HOST_SOCKET and AGENT_HOST_PORT',
     path: ['AGENT_HOST_SOCKET'],
   })
-  .refine((env) => !(env.AGENT_HOST_VAULT_URL ?? env.AGENT_HOST_FOUNDRY_URL) || hasIdentity(env), {
-    message: 'a vault or an Azure AI resource needs the client id, the tenant id and the token file too',
+  .refine((env) => env.AGENT_HOST_VAULT_URL === undefined || hasIdentity(env), {
+    message: 'a vault needs the client id, the tenant id and the token file too',
     path: ['AGENT_HOST_AZURE_CLIENT_ID'],
   })
   .refine((env) => env.AGENT_HOST_RUNNER_BACKEND !== undefined || env.AGENT_HOST_PORT !== undefined, {

@@ -57,11 +57,6 @@ export const AgentConfig = z.discriminatedUnion('kind', [
     proxyRoot: z.string().max(8192).optional(),
   }),
   z.strictObject({ kind: z.literal('openaiCompatible'), model: ModelEndpoint, charter: Charter }),
-  z.strictObject({
-    kind: z.literal('foundry'),
-    model: ModelEndpoint,
-    charter: Charter,
-    proxyToken: ProxyToken,
-  }),
+  z.strictObject({ kind: z.literal('foundry'), model: ModelEndpoint, charter: Charter }),
 ])
 export type AgentConfig = z.infer<typeof AgentConfig>

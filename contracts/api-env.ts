@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { AZURE_KEYS } from './azure-identity.ts'
+import { AZURE_IDENTITY_ENV, AZURE_KEYS, hasAzureIdentity } from './azure-identity-env.ts'
 import { BackendName } from './backends.ts'
 import { CredentialId, OF_EACH_OWNER } from './egress.ts'
 import { UPSTREAM_PROXY_KEY, UpstreamProxyUrl } from './egress-proxy-env.ts'
@@ -82,8 +82,8 @@ const AnyApiEnv = z.strictObject({
    */
   AGENTWEAVER_EGRESS_CONTROL_PORT: z.coerce.number().int().min(1).max(65_535).optional(),
   /**
-   * Address of the egress proxy's Service in a cluster. With it, agents of kind `openaiCompatible` call their model through the
-   * proxy, and no sandbox gets the key.
+   * Address of the egress proxy's Service in a cluster. With it, agents of the kinds `openaiCompatible` and `foundry` call their
+   * model through the proxy, and no sandbox gets the key or the token.
    */
   AGENTWEAVER_EGRESS_PROXY_ADDRESS: z.union([z.ipv4(), z.ipv6()]).optional(),
   /**
@@ -166,10 +166,7 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_PARENT_PID: z.coerce.number().int().positive().optional(),
   /** PostgreSQL. Without it, the service uses the embedded SQLite store. */
   DATABASE_URL: z.url({ protocol: /^postgres(?:ql)?$/ }).optional(),
-  AZURE_AUTHORITY_HOST: z.string().optional(),
-  AZURE_CLIENT_ID: z.string().optional(),
-  AZURE_FEDERATED_TOKEN_FILE: z.string().optional(),
-  AZURE_TENANT_ID: z.string().optional(),
+  ...AZURE_IDENTITY_ENV,
   /** Endpoint and key of the model server for agents of kind `openaiCompatible`. */
   OPENAI_BASE_URL: z
     .url({ protocol: /^https?$/ })
@@ -191,8 +188,6 @@ const AnyApiEnv = z.strictObject({
   COPILOT_GITHUB_TOKEN: z.string().min(1).optional(),
 })
 
-const isHttps = (text: string | undefined) => httpsUrl.safeParse(text).success
-
 /** The Entra token is sent as the password, so the URL must have none and TLS must verify the server's name. */
 function takesToken(database: string | undefined): boolean {
   if (database === undefined) return false
@@ -205,7 +200,7 @@ type AnyEnv = z.infer<typeof AnyApiEnv>
 function contradictions(env: AnyEnv): (readonly [string, string])[] {
   const { AGENTWEAVER_KEY_VAULT: vault, AGENTWEAVER_KEYS_DIR: folder } = env
   const isCluster = env.AGENTWEAVER_SANDBOXES === 'kubernetes'
-  const hasIdentity = AZURE_KEYS.every((key) => env[key] !== undefined) && isHttps(env.AZURE_AUTHORITY_HOST)
+  const hasIdentity = hasAzureIdentity(env)
   const isEntra = env.AGENTWEAVER_DATABASE_AUTH === 'entra'
   const hasOwnKeys = vault === undefined && folder === undefined
   const hasProxy = !isCluster || env.AGENTWEAVER_EGRESS_CONTROL_PORT !== undefined
@@ -251,6 +246,8 @@ function vaultContradictions(env: AnyEnv, hasIdentity: boolean): (readonly [bool
     [isSet && !hasIdentity, key, `needs ${AZURE_KEYS.join(', ')}`],
   ]
 }
+const hasModelProxy = (env: AnyEnv) =>
+  env.AGENTWEAVER_EGRESS_CONTROL_PORT !== undefined && env.AGENTWEAVER_EGRESS_PROXY_ADDRESS !== undefined
 
 function modelContradictions(env: AnyEnv): (readonly [boolean, string, string])[] {
   const key = 'AGENTWEAVER_MODEL_CREDENTIAL'
@@ -267,6 +264,11 @@ function modelContradictions(env: AnyEnv): (readonly [boolean, string, string])[
       isSet && isCluster && env.AGENTWEAVER_EGRESS_PROXY_ADDRESS === undefined,
       key,
       'needs AGENTWEAVER_EGRESS_PROXY_ADDRESS, because only an egress proxy inserts it',
+    ],
+    [
+      env.AGENTWEAVER_FOUNDRY_URL !== undefined && !hasModelProxy(env),
+      'AGENTWEAVER_FOUNDRY_URL',
+      'needs AGENTWEAVER_EGRESS_CONTROL_PORT and AGENTWEAVER_EGRESS_PROXY_ADDRESS, because only the egress proxy has the Azure identity for the model',
     ],
   ]
 }

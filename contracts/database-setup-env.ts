@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { AZURE_KEYS } from './azure-identity.ts'
+import { AZURE_KEYS } from './azure-identity-env.ts'
 
 /** A role or database name that PostgreSQL does not need to quote differently. */
 const DatabaseName = z

@@ -1,5 +1,6 @@
 import * as z from 'zod'
-import { AZURE_KEYS } from './azure-identity.ts'
+import { AZURE_IDENTITY_ENV, AZURE_KEYS, hasAzureIdentity } from './azure-identity-env.ts'
+import { FoundryUrl } from './model-env.ts'
 import { EGRESS_HEALTH_PORT, EGRESS_PROXY_PORT } from './ports.ts'
 
 /** Projected token with which a replica of the egress proxy proves its identity to the API. No other service accepts it. */
@@ -37,8 +38,6 @@ export const UPSTREAM_PROXY_KEY = 'AGENTWEAVER_EGRESS_UPSTREAM_PROXY'
 
 const Port = (preset: number) => z.coerce.number().int().min(1).max(65_535).default(preset)
 
-const httpsUrl = z.url({ protocol: /^https$/ })
-
 /** Environment of the egress proxy in a cluster. An unknown `AGENTWEAVER_EGRESS_*` key or a malformed value stops it. */
 export const EgressProxyEnv = z
   .strictObject({
@@ -53,17 +52,21 @@ export const EgressProxyEnv = z
     [UPSTREAM_PROXY_KEY]: UpstreamProxyUrl.optional(),
     AGENTWEAVER_EGRESS_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
     /** The vault of users' credentials. Only for the process that inserts credentials. */
-    AGENTWEAVER_EGRESS_VAULT_URL: httpsUrl.optional(),
-    /** The identity with which this process reads the vault. */
-    AZURE_AUTHORITY_HOST: httpsUrl.optional(),
-    AZURE_CLIENT_ID: z.string().min(1).optional(),
-    AZURE_FEDERATED_TOKEN_FILE: z.string().startsWith('/').optional(),
-    AZURE_TENANT_ID: z.string().min(1).optional(),
+    AGENTWEAVER_EGRESS_VAULT_URL: z.url({ protocol: /^https$/ }).optional(),
+    /**
+     * Only for the process that inserts credentials: the one Azure AI resource that gets tokens of the identity below, whatever
+     * the state of the API says. The same value as `AGENTWEAVER_FOUNDRY_URL` of the API.
+     */
+    AGENTWEAVER_EGRESS_FOUNDRY_URL: FoundryUrl.optional(),
+    ...AZURE_IDENTITY_ENV,
   })
-  .refine(
-    (env) =>
-      env.AGENTWEAVER_EGRESS_VAULT_URL === undefined || AZURE_KEYS.every((key) => env[key] !== undefined),
-    { path: ['AGENTWEAVER_EGRESS_VAULT_URL'], message: `needs ${AZURE_KEYS.join(', ')}` },
-  )
+  .refine((env) => env.AGENTWEAVER_EGRESS_VAULT_URL === undefined || hasAzureIdentity(env), {
+    message: `needs ${AZURE_KEYS.join(', ')}`,
+    path: ['AGENTWEAVER_EGRESS_VAULT_URL'],
+  })
+  .refine((env) => env.AGENTWEAVER_EGRESS_FOUNDRY_URL === undefined || hasAzureIdentity(env), {
+    message: `needs ${AZURE_KEYS.join(', ')}`,
+    path: ['AGENTWEAVER_EGRESS_FOUNDRY_URL'],
+  })
 export type EgressProxyEnv = z.infer<typeof EgressProxyEnv>
 export const EGRESS_PROXY_ENV_PREFIX = 'AGENTWEAVER_EGRESS_'

@@ -88,6 +88,12 @@ export const MODEL_BASE_PATH = '/model/v1'
 export const MODEL_CREDENTIAL = 'model-key'
 
 /**
+ * Id of a credential that no list and no vault has: a token of the proxy's own Azure identity. Only the model route uses it,
+ * towards the one Azure AI resource that the proxy's environment names.
+ */
+export const PROXY_IDENTITY = 'azure-identity'
+
+/**
  * Where the operator's list has no credential with this id, it stands for the one that each owner must set. An entry of the
  * egress list can name the first three. `own-git` is not `git`, which is a common id in operators' lists: their ids cannot begin
  * with `own-`.

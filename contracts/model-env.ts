@@ -10,6 +10,11 @@ const ModelNames = z
   )
   .transform((text) => text.split(','))
 
+/** Base URL of an Azure AI resource, such as `https://NAME.openai.azure.com/openai/v1`. */
+export const FoundryUrl = z
+  .url({ protocol: /^https$/ })
+  .regex(/^[^@?#]+$/, 'must have no user, query or fragment')
+
 const Kinds = z
   .string()
   .transform((text) => text.split(','))
@@ -23,9 +28,6 @@ export const MODEL_ENV = {
   AGENTWEAVER_OPENAI_MODELS: ModelNames.optional(),
   AGENTWEAVER_COPILOT_MODELS: ModelNames.optional(),
   AGENTWEAVER_FOUNDRY_MODELS: ModelNames.optional(),
-  /** Base URL of the Azure AI resource for agents of kind `foundry`, which use the Azure identity of their pod. */
-  AGENTWEAVER_FOUNDRY_URL: z
-    .url({ protocol: /^https$/ })
-    .regex(/^[^@?#]+$/, 'must have no user, query or fragment')
-    .optional(),
+  /** Base URL of the Azure AI resource for agents of kind `foundry`. The egress proxy calls it with its Azure identity. */
+  AGENTWEAVER_FOUNDRY_URL: FoundryUrl.optional(),
 } as const

@@ -39,6 +39,7 @@ export const API_ROUTES = {
   trustedFolders: '/api/trusted-folders',
   restrictions: '/api/restrictions',
   audit: '/api/audit',
+  diagnostics: '/api/diagnostics',
   data: '/api/data',
   keys: '/api/keys',
   me: '/api/me',

@@ -238,7 +238,7 @@ const Names = z.strictObject({
   database: globalName('database', 'must be 3 to 63 lower-case letters, digits and "-"'),
 })
 
-/** The one model resource that agents may call with the sandbox's identity. */
+/** The one model resource that agents may call, with the identity of the egress proxy. */
 const Model = z.strictObject({
   resourceId: z
     .string()

@@ -52,7 +52,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'runtime/workspace': { rooms: RULED, packages: ['zod', 'koffi', 're2js', 'tar-stream', 'picomatch'] },
   'runtime/executors': { rooms: RULED, packages: ['zod'] },
   'runtime/egress': {
-    rooms: [...RULED, 'runtime/azure', 'runtime/egress-ca/certificate.ts', 'runtime/redaction'],
+    rooms: [...RULED, 'runtime/egress-ca/certificate.ts', 'runtime/redaction', 'runtime/azure'],
     packages: ['zod', 'jose in cluster/', 'prom-client in cluster/'],
   },
   'runtime/egress-ca': { rooms: LEAVES, packages: ['@peculiar/'] },
@@ -94,6 +94,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       'runtime/store',
       'runtime/sandboxes',
       'runtime/agent-host-client',
+      'package.json',
     ],
     packages: [
       'zod',
@@ -104,7 +105,9 @@ const RULES: Readonly<Record<string, Rule>> = {
       'tar-stream',
       'diff in runs/',
       'prom-client in runs/',
+      'prom-client in metrics/',
       'uuid in runs/',
+      'undici in credentials/',
     ],
   },
   'runtime/agent-host': {

@@ -25,23 +25,33 @@ async function freePort(): Promise<number> {
   return typeof address === 'object' ? (address?.port ?? 0) : 0
 }
 
+interface Options {
+  readonly sandboxes?: number
+  readonly extraPort?: number
+  /** The TLS server: a program, whose first arguments are the port and the folder of its certificate. */
+  readonly source?: { readonly program: URL; readonly args: readonly string[] }
+}
+
+const BYTES = { program: new URL('tls-source.mjs', import.meta.url), args: [] }
+
 /**
  * The real process of the proxy, a plain pipe, and a TLS server, each in a process. `sockets` are the proxy's sockets for
  * as many sandboxes; the last one's entry is terminated.
  */
-export async function startEgress({ sandboxes = 1, extraPort = 0 } = {}) {
+export async function startEgress({ sandboxes = 1, extraPort = 0, source: server = BYTES }: Options = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-egress-bench-'))
   const authority = createAuthority('bench')
   const { certificate, key } = issueCertificate(authority, {
     subject: { commonName: NAME },
     usage: 'server',
-    names: [NAME],
+    names: [NAME, 'localhost'],
   })
   writeFileSync(join(folder, 'server.crt'), certificate)
   writeFileSync(join(folder, 'server.key'), key)
   writeFileSync(join(folder, 'roots.crt'), authority.certificate)
   const port = await freePort()
-  const source = await startSubject([subject('tls-source.mjs'), String(port), folder])
+  const program = fileURLToPath(server.program)
+  const source = await startSubject([program, String(port), folder, ...server.args])
   const pipePath = join(folder, 'pipe')
   const pipe = await startSubject([subject('pipe-proxy.mjs'), pipePath, String(extraPort || port)])
   const root = deriveRoot(randomBytes(32))
@@ -63,12 +73,14 @@ export async function startEgress({ sandboxes = 1, extraPort = 0 } = {}) {
           phases: ['work'],
           caller: 'any',
           addresses: ['127.0.0.1'],
-          ...(index === sandboxes && { authority: intermediate.digest }),
+          ...(index === sandboxes && { authority: intermediate.digest, allow: ['encoded-slash'] }),
         },
       ],
     })),
   }
-  const proxy = await startProxy(state, join(folder, 'roots.crt'))
+  const [publicRootFile, rootFile] = [join(folder, 'roots.crt'), join(folder, 'proxy-root.crt')]
+  writeFileSync(rootFile, root.certificate)
+  const proxy = await startProxy(state, publicRootFile)
   return {
     proxy,
     pipe,
@@ -76,7 +88,9 @@ export async function startEgress({ sandboxes = 1, extraPort = 0 } = {}) {
     sockets,
     port,
     root: root.certificate,
+    rootFile,
     publicRoot: authority.certificate,
+    publicRootFile,
     async [Symbol.asyncDispose]() {
       await Promise.all([proxy.stop(), pipe.stop(), source.stop()])
       rmSync(folder, { recursive: true, force: true })

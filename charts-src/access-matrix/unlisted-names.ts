@@ -28,5 +28,8 @@ export function unlistedNames({ environment, egress }: World, endpoint: Endpoint
     // Gateways may look up every name in their controller's namespace, so this name is allowed for them.
     ...(isGateway(endpoint) ? [] : [`x-${name}`]),
   ])
-  return [...new Set([...NEVER_LISTED, ...listed, ...near])].filter((name) => !own.includes(name))
+  // Agents call it through the egress proxy.
+  const { modelHost } = environment.infra.azure ?? {}
+  const model = modelHost === undefined ? [] : [modelHost]
+  return [...new Set([...NEVER_LISTED, ...listed, ...near, ...model])].filter((name) => !own.includes(name))
 }

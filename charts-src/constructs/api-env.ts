@@ -3,6 +3,7 @@ import { UPSTREAM_PROXY_KEY } from '../../contracts/egress-proxy-env.ts'
 import { RUNTIME_CLASSES } from '../../contracts/labels.ts'
 import { names } from '../../contracts/names.ts'
 import { API_PORT, EGRESS_CONTROL_PORT, METRICS_PORT } from '../../contracts/ports.ts'
+import { foundryUrl } from '../environment/foundry.ts'
 import { gitHubAppServers } from '../environment/github-apps.ts'
 import type { Environment } from '../environment/schema.ts'
 import { apiHosts } from '../workloads.ts'
@@ -39,7 +40,7 @@ export function apiEnv(input: Input): Record<string, string> {
       AGENTWEAVER_EGRESS_FILE: EGRESS_FILE,
     }),
     ...(egress.credentials && { AGENTWEAVER_CREDENTIALS_FILE: CREDENTIALS_FILE }),
-    ...modelEnv(models, { egress, infra }),
+    ...modelEnv({ egress, infra, models }),
     ...signInEnv(signIn),
     ...(egress.roots && { AGENTWEAVER_EGRESS_ROOTS_FILE: ROOTS_FILE }),
     ...(egress.upstreamProxy && { [UPSTREAM_PROXY_KEY]: egress.upstreamProxy.url }),
@@ -68,16 +69,19 @@ export function apiEnv(input: Input): Record<string, string> {
   return { ...own, ...keys, ...trust } as Record<string, string>
 }
 
-/** Path of the API of an Azure AI resource that takes requests like those of OpenAI. */
-const FOUNDRY_PATH = '/openai/v1'
-
-/** The agents that callers can request. Agents of kind `openaiCompatible` reach their model through the egress proxy, which inserts its key. */
-function modelEnv(
-  { openaiCompatible, copilot, foundry }: Input['models'],
-  { egress, infra }: Pick<Input, 'egress' | 'infra'>,
-): Partial<Record<keyof ApiEnv, string>> {
+/**
+ * The agents that callers can request. Agents of the kinds `openaiCompatible` and `foundry` reach their model through the egress
+ * proxy, which inserts its key, or a token of its Azure identity.
+ */
+function modelEnv({
+  egress,
+  infra,
+  models,
+}: Pick<Input, 'egress' | 'infra' | 'models'>): Partial<Record<keyof ApiEnv, string>> {
+  const { openaiCompatible, copilot, foundry } = models
   const { credential } = openaiCompatible ?? {}
-  const host = infra.azure?.modelHost
+  const azureAi = foundryUrl({ infra, models })
+  const isProxied = openaiCompatible !== undefined || foundry !== undefined
   return {
     AGENTWEAVER_AGENT_KINDS: [
       'scripted',
@@ -85,16 +89,17 @@ function modelEnv(
       ...(copilot ? ['copilot'] : []),
       ...(foundry ? ['foundry'] : []),
     ].join(','),
+    ...(isProxied &&
+      egress.proxyAddress !== undefined && { AGENTWEAVER_EGRESS_PROXY_ADDRESS: egress.proxyAddress }),
     ...(openaiCompatible && {
-      ...(egress.proxyAddress !== undefined && { AGENTWEAVER_EGRESS_PROXY_ADDRESS: egress.proxyAddress }),
       OPENAI_BASE_URL: openaiCompatible.baseUrl,
       AGENTWEAVER_OPENAI_MODELS: openaiCompatible.names.join(','),
       ...(credential !== undefined && { AGENTWEAVER_MODEL_CREDENTIAL: credential }),
     }),
     ...(copilot && { AGENTWEAVER_COPILOT_MODELS: copilot.names.join(',') }),
     ...(foundry &&
-      host !== undefined && {
-        AGENTWEAVER_FOUNDRY_URL: `https://${host}${FOUNDRY_PATH}`,
+      azureAi !== undefined && {
+        AGENTWEAVER_FOUNDRY_URL: azureAi,
         AGENTWEAVER_FOUNDRY_MODELS: foundry.names.join(','),
       }),
   }

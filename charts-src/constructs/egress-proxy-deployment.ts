@@ -14,6 +14,7 @@ import {
   EGRESS_PROXY_PORT,
 } from '../../contracts/ports.ts'
 import { EGRESS_PROXY_ROUTES } from '../../contracts/routes.ts'
+import { foundryUrl, reasonForCredentials } from '../environment/foundry.ts'
 import type { ContainerSize, Environment } from '../environment/schema.ts'
 import { KubeConfigMap, type Volume, type VolumeMount } from '../imports/k8s.js'
 import { workloads } from '../workloads.ts'
@@ -43,8 +44,8 @@ export interface EgressProxyDeploymentProps {
 
 /**
  * The egress proxy: the only pods of the product that may connect to the internet. They hold no Kubernetes credential. A
- * second container inserts credentials. It alone has the token for them and, on Azure, the one with which it reads the vault of
- * users' credentials; and its own processes and memory.
+ * second container inserts credentials, and tokens of the proxy's Azure identity. It alone has the tokens for them, and its own
+ * processes and memory.
  */
 export class EgressProxyDeployment extends ServiceDeployment {
   constructor(scope: Construct, id: string, { environment, size }: EgressProxyDeploymentProps) {
@@ -76,12 +77,14 @@ function probesAt(port: number) {
   return { port, healthz, readyz: { path: readyz, periodSeconds: 2, failureThreshold: 2 } }
 }
 
-function volumes({ egress: { roots }, infra, slice }: Environment, size: Size): Volume[] {
+function volumes(environment: Environment, size: Size): Volume[] {
+  const { slice } = environment
+  const { roots } = environment.egress
   return [
     { name: 'tmp', emptyDir: { sizeLimit: mib(size.container.ephemeralMib) } },
     controlToken().volume,
     ...(size.credentials ? [credentialsToken().volume, SOCKET_VOLUME] : []),
-    ...(size.credentials && infra.azure ? [exchangeToken().volume] : []),
+    ...(azureAccess(environment) ? [exchangeToken().volume] : []),
     ...(roots ? [{ name: ROOTS.volume, configMap: { name: rootsName(slice), defaultMode: 0o444 } }] : []),
   ]
 }
@@ -122,7 +125,7 @@ function common(environment: Environment, { token, tokenFile, env, mounts }: Dif
 }
 
 function proxyContainer(environment: Environment, size: ContainerSize) {
-  const hasCredentials = environment.egress.credentials !== undefined
+  const hasCredentials = reasonForCredentials(environment) !== undefined
   return {
     name: 'egress-proxy',
     ports: [
@@ -140,8 +143,23 @@ function proxyContainer(environment: Environment, size: ContainerSize) {
   }
 }
 
-function credentialsContainer(environment: Environment, size: ContainerSize) {
+/**
+ * The identity with which the second container reads the vault of users' credentials and calls the models of kind `foundry`.
+ * Undefined if it does neither.
+ */
+function azureAccess(environment: Environment): EnvValues<keyof EgressProxyEnv> | undefined {
   const { azure } = environment.infra
+  if (!azure || !environment.sizes.egressProxy?.credentials) return undefined
+  const url = foundryUrl(environment)
+  return {
+    AGENTWEAVER_EGRESS_VAULT_URL: `https://${azure.vaults.userTokens.host}`,
+    ...(url !== undefined && { AGENTWEAVER_EGRESS_FOUNDRY_URL: url }),
+    ...azureLogin(azure, azure.identities.egressProxy.clientId),
+  }
+}
+
+function credentialsContainer(environment: Environment, size: ContainerSize) {
+  const identity = azureAccess(environment)
   return {
     name: 'egress-credentials',
     args: [CREDENTIALS_ROLE],
@@ -153,12 +171,9 @@ function credentialsContainer(environment: Environment, size: ContainerSize) {
       env: {
         AGENTWEAVER_EGRESS_BROKER_SOCKET: SOCKET,
         AGENTWEAVER_EGRESS_HEALTH_PORT: String(EGRESS_CREDENTIALS_HEALTH_PORT),
-        ...(azure && {
-          AGENTWEAVER_EGRESS_VAULT_URL: `https://${azure.vaults.userTokens.host}`,
-          ...azureLogin(azure, azure.identities.egressProxy.clientId),
-        }),
+        ...identity,
       },
-      mounts: [socketMount(false), ...(azure ? [exchangeToken().mount] : [])],
+      mounts: [socketMount(false), ...(identity ? [exchangeToken().mount] : [])],
     }),
   }
 }

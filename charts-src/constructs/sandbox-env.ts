@@ -44,7 +44,6 @@ function azureEnv(azure: NonNullable<Environment['infra']['azure']>) {
     AGENT_HOST_AZURE_TENANT_ID: azure.tenantId,
     AGENT_HOST_AZURE_TOKEN_FILE: `${EXCHANGE_TOKEN.mountPath}/${EXCHANGE_TOKEN.file}`,
     AGENT_HOST_VAULT_URL: `https://${azure.vaults.userTokens.host}`,
-    ...(azure.modelHost && { AGENT_HOST_FOUNDRY_URL: `https://${azure.modelHost}` }),
   }
 }
 

@@ -1,5 +1,6 @@
 import { SandboxKind } from '../../contracts/names.ts'
 import { contains, overlaps, parseAddress, parseRange, type Range } from '../../reachability/address.ts'
+import { reasonForCredentials } from './foundry.ts'
 import { modelMistakes } from './model-mistakes.ts'
 import { DATABASE_SETUP_SIZE, podNeeds } from './pod-needs.ts'
 import type { ContainerSize, Environment } from './schema.ts'
@@ -25,8 +26,9 @@ const RULES: readonly Rule[] = [
   ({ infra }) => (infra ? rangeMistakes(infra) : []),
   ({ infra }) => (infra ? gatewayMistakes(infra) : []),
   ({ egress, infra }) => (egress && infra ? proxyMistakes(egress, infra.network.serviceCidrs) : []),
+  ({ egress, models, sizes }) =>
+    egress && models && sizes ? proxySizeMistakes({ egress, models }, sizes) : [],
   ({ egress }) => upstreamMistakes(egress?.upstreamProxy),
-  ({ egress, sizes }) => (egress && sizes ? proxySizeMistakes(egress, sizes) : []),
   ({ models, egress, infra }) => (models && egress && infra ? modelMistakes(models, { egress, infra }) : []),
   ({ infra }) =>
     infra && infra.sandboxNodes.min > infra.sandboxNodes.max
@@ -117,15 +119,17 @@ function proxyMistakes(egress: Environment['egress'], services: readonly string[
 }
 
 function proxySizeMistakes(
-  { mode, credentials }: Environment['egress'],
+  { egress, models }: Pick<Environment, 'egress' | 'models'>,
   { egressProxy }: Environment['sizes'],
 ): string[] {
+  const { mode } = egress
+  const reason = reasonForCredentials({ egress, models })
   if (mode === 'proxy') {
     if (egressProxy === undefined) return ['sizes.egressProxy: is missing, and the mode is proxy']
-    if ((credentials === undefined) === (egressProxy.credentials === undefined)) return []
-    return credentials === undefined
-      ? ['sizes.egressProxy.credentials: is there, but egress.credentials is missing']
-      : ['sizes.egressProxy.credentials: is missing, and egress.credentials names credentials']
+    if ((reason === undefined) === (egressProxy.credentials === undefined)) return []
+    return reason === undefined
+      ? ['sizes.egressProxy.credentials: is there, but neither egress.credentials nor models.foundry is']
+      : [`sizes.egressProxy.credentials: is missing, and ${reason}`]
   }
   return egressProxy === undefined ? [] : [`sizes.egressProxy: is there, but the mode is ${mode}`]
 }

@@ -15,6 +15,10 @@ export function modelMistakes(
       `models.openaiCompatible: is there, but egress.mode is ${mode}, and only the egress proxy inserts the key of the server`,
     ],
     [
+      foundry !== undefined && mode !== 'proxy',
+      `models.foundry: is there, but egress.mode is ${mode}, and only the egress proxy has the identity for its models`,
+    ],
+    [
       key !== undefined && key !== OF_EACH_OWNER.model && !credentials.some(({ id }) => id === key),
       `models.openaiCompatible.credential: egress.credentials has no entry ${key}`,
     ],
@@ -23,7 +27,7 @@ export function modelMistakes(
       'models.foundry: is there, but infra.azure.modelHost is missing: name the resource in the stack file (model), and run "pulumi up" and "npm run environment" again',
     ],
     [
-      mode === 'closed' && (copilot !== undefined || foundry !== undefined),
+      mode === 'closed' && copilot !== undefined,
       'models: names models, but egress.mode is closed, and no agent reaches them',
     ],
   ]

@@ -19,6 +19,6 @@ export const Models = z.strictObject({
     .optional(),
   /** GitHub's models, with the token of the owner of the run. */
   copilot: z.strictObject({ names: Names }).optional(),
-  /** Models of the Azure AI resource in `infra.azure.modelHost`, with the identity of the pod. */
+  /** Models of the Azure AI resource in `infra.azure.modelHost` (mode `proxy`), with the identity of the egress proxy. */
   foundry: z.strictObject({ names: Names }).optional(),
 })

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { names } from '../../contracts/names.ts'
-import { SECRET_GETTER, secretGetter } from '../../infra/model/roles.ts'
+import { BUILT_IN_ROLES, SECRET_GETTER, secretGetter } from '../../infra/model/roles.ts'
 import { messageOf } from '../../runtime/kit/errors.ts'
 import type { Check, CheckInputs } from './check.ts'
 import { NotRun, verdict } from './outcome.ts'
@@ -68,37 +68,54 @@ function isSecretGetter(roleDefinitionId: string, scope: string, platform: strin
   )
 }
 
-const callsModel = ({ roleDefinitionName, scope }: Assignment) =>
-  roleDefinitionName === MODEL_ROLE && /\/accounts\/[^/]+$/.test(scope)
+/** Compares the GUID of the role. The host of a resource does not contain its name, so any one account passes. */
+const callsModel = ({ roleDefinitionId, scope }: Assignment) =>
+  roleDefinitionId.toLowerCase().endsWith(`/${BUILT_IN_ROLES[MODEL_ROLE]}`) &&
+  /\/providers\/Microsoft\.CognitiveServices\/accounts\/[^/]+$/i.test(scope)
 
 const MODEL_ROLE = 'Cognitive Services OpenAI User'
 const AZ_MS = 60_000
 
-/** In Azure, the identity of sandboxes may only read users' tokens, and call the model if there is one. */
+/** In Azure, the identity of sandboxes may only read users' tokens, and the one of the egress proxy may only call the model. */
 export const identity: Check = {
   id: 'identity',
   shows:
-    'the identity of sandboxes may read secrets of the user-token vault by name, and nothing else in Azure',
+    'in Azure, the identity of sandboxes may only read secrets of the user-token vault by name, and the identity of the egress proxy may only call the model, if there is one',
   async run(inputs) {
     const { azure } = inputs.environment.infra
     if (!azure) throw new NotRun('this environment is not on Azure')
     const { cluster } = inputs.environment.infra
-    const assigned = await assignments(inputs, azure.identities.agentHost.clientId)
+    const ofSandboxes = await assignments(inputs, azure.identities.agentHost.clientId)
+    const ofProxy = await assignments(inputs, azure.identities.egressProxy.clientId)
     const vault = `/vaults/${azure.vaults.userTokens.name.toLowerCase()}`
     const readsTokens = ({ roleDefinitionId, scope }: Assignment) =>
       scope.toLowerCase().endsWith(vault) && isSecretGetter(roleDefinitionId, scope, cluster.name)
-    const isRight = (one: Assignment) =>
-      readsTokens(one) || (azure.modelHost !== undefined && callsModel(one))
-    const hasToken = assigned.some(readsTokens)
-    const wrong = [
-      ...(hasToken ? [] : [`it lacks ${SECRET_GETTER.name} on vault ${azure.vaults.userTokens.name}`]),
-      ...assigned
-        .filter((one) => !isRight(one))
-        .map(({ roleDefinitionName, scope }) => `it also has ${roleDefinitionName} on ${scope}`),
+    const hasModel = azure.modelHost !== undefined
+    const asks = (one: Assignment) => hasModel && callsModel(one)
+    const lacking = [
+      ...(ofSandboxes.some(readsTokens)
+        ? []
+        : [`sandboxes: it lacks ${SECRET_GETTER.name} on vault ${azure.vaults.userTokens.name}`]),
+      ...(!hasModel || ofProxy.some(callsModel) ? [] : [`egress proxy: it lacks ${MODEL_ROLE} on the model`]),
     ]
-    return verdict(wrong, `${assigned.length} assignments`, assigned)
+    const wrong = [
+      ...lacking,
+      ...beyond('sandboxes', ofSandboxes, readsTokens),
+      ...beyond('egress proxy', ofProxy, asks),
+    ]
+    const all = [...ofSandboxes, ...ofProxy]
+    return verdict(wrong, `${all.length} assignments`, all)
   },
 }
+
+const beyond = (
+  whose: string,
+  assigned: readonly Assignment[],
+  isRight: (assignment: Assignment) => boolean,
+): string[] =>
+  assigned
+    .filter((one) => !isRight(one))
+    .map(({ roleDefinitionName, scope }) => `${whose}: it also has ${roleDefinitionName} on ${scope}`)
 
 async function assignments({ call }: CheckInputs, clientId: string) {
   const args = [

@@ -100,6 +100,16 @@ function grants(config: PlatformConfig, names: PlatformNames, { vaults }: Ground
         on: names.userTokenVault,
         why: 'the egress proxy reads the credentials that it inserts, by the names that the API sends',
       },
+      ...(model
+        ? [
+            {
+              role: 'Cognitive Services OpenAI User',
+              scope: model.resourceId,
+              on: model.host,
+              why: 'the egress proxy calls the models of this environment for agents',
+            } as const,
+          ]
+        : []),
     ],
     agentHost: [
       {
@@ -109,16 +119,6 @@ function grants(config: PlatformConfig, names: PlatformNames, { vaults }: Ground
         on: names.userTokenVault,
         why: 'AgentHost reads the token of the owner of its run, by a name that only the run knows',
       },
-      ...(model
-        ? [
-            {
-              role: 'Cognitive Services OpenAI User',
-              scope: model.resourceId,
-              on: model.host,
-              why: 'agents call the one model of this environment',
-            } as const,
-          ]
-        : []),
     ],
   } as const
 }

@@ -13,18 +13,10 @@ export const PRIVILEGED_ROLES: ReadonlyMap<string, string> = new Map([
 ])
 
 /**
- * Built-in roles that a sandbox identity may have. The built-in roles that read secrets can also list them, so none is
- * included.
+ * The one data action that a custom role may grant to a sandbox identity: read a secret by its name. The built-in roles that
+ * read secrets can also list them, so a sandbox identity may have no built-in role.
  */
-export const SANDBOX_ROLES: ReadonlyMap<string, string> = new Map([
-  ['5e0bd9bd-7b93-4f28-af87-19fc36ad61bd', 'Cognitive Services OpenAI User'],
-])
-
-/** Data actions that a custom role may grant to a sandbox identity: read one secret by its name, or call a model. */
-const SANDBOX_DATA_ACTIONS = [
-  /^Microsoft\.KeyVault\/vaults\/secrets\/getSecret\/action$/i,
-  /^Microsoft\.CognitiveServices\/accounts\/OpenAI\/[A-Za-z/-]+\/(?:action|read)$/i,
-]
+const SANDBOX_DATA_ACTION = /^Microsoft\.KeyVault\/vaults\/secrets\/getSecret\/action$/i
 
 const ROLE_ID =
   /^(?:\/subscriptions\/[^/]+(?:\/resourceGroups\/[^/]+)?)?\/providers\/Microsoft\.Authorization\/roleDefinitions\/([0-9a-f-]{36})$/i
@@ -94,8 +86,7 @@ export function beyondSandbox(role: RuledResource): readonly string[] {
     const actions = valueAt(permission, 'actions') ?? []
     const dataActions = valueAt(permission, 'dataActions') ?? []
     if (!Array.isArray(actions) || !Array.isArray(dataActions)) return [`permissions[${index}]`]
-    const isAllowed = (action: PlannedValue) =>
-      typeof action === 'string' && SANDBOX_DATA_ACTIONS.some((pattern) => pattern.test(action))
+    const isAllowed = (action: PlannedValue) => typeof action === 'string' && SANDBOX_DATA_ACTION.test(action)
     return [...actions, ...dataActions.filter((action) => !isAllowed(action))].map((action) =>
       typeof action === 'string' ? action : `an action that is not known (permissions[${index}])`,
     )

@@ -23,7 +23,7 @@ export interface ModelSettings {
   readonly proxyRoot?: string
   /** Agents that connect to their servers themselves need a token for the proxy between them. @default false */
   readonly needsProxyToken?: boolean
-  /** Base URL of the Azure AI resource for agents of kind `foundry`. */
+  /** Base URL of the Azure AI resource for agents of kind `foundry`, which the egress proxy calls. */
   readonly foundryUrl?: string
   /** The kinds that callers can request. @default all */
   readonly kinds?: readonly KindName[]
@@ -70,9 +70,4 @@ export interface AgentKind<K extends KindName> {
   readonly isOutcomeOptional?: true
   /** Runs in AgentHost. Imports an SDK on demand, because it costs a standby AgentHost memory and open files. */
   create(config: ConfigOf<K>, deps: AgentDeps): Promise<AgentSession>
-  /**
-   * URL of the Azure AI resource for which AgentHost gets tokens with the identity of its pod. A kind with this function
-   * accepts no other credential.
-   */
-  azureResource?(config: ConfigOf<K>): string
 }

@@ -68,10 +68,3 @@ export async function createAgent(config: AgentConfig, deps: AgentDeps): Promise
   const kind: Pick<AgentKind<KindName>, 'create'> = KINDS[config.kind]
   return kind.create(config, deps)
 }
-
-/** The Azure AI resource that the agent reaches with the identity of its pod; undefined if it uses another credential. */
-export function azureResourceOf(config: AgentConfig): string | undefined {
-  if (config.kind === 'none') return undefined
-  const kind: Pick<AgentKind<KindName>, 'azureResource'> = KINDS[config.kind]
-  return kind.azureResource?.(config)
-}

@@ -17,9 +17,11 @@ import { createOnce } from './http/idempotency.ts'
 import { registerOpenapi, serveOpenapi } from './http/openapi.ts'
 import { limitPerOwner, registerRateLimit } from './http/rate-limit.ts'
 import { logRequests } from './http/request-log.ts'
+import { measureRequests } from './http/request-metrics.ts'
 import { setSecurityHeaders } from './http/security-headers.ts'
 import { closeInOrder } from './http/shutdown.ts'
 import { OpenStreams, type StreamLimits } from './http/sse.ts'
+import type { ProcessMetrics } from './metrics/process-metrics.ts'
 import type { KeyService } from './people/api-keys.ts'
 import type { SignIn } from './people/sign-in.ts'
 import { apiKeyRoutes, meRoutes } from './routes/api-keys.ts'
@@ -27,6 +29,7 @@ import { auditRoutes, runAuditRoutes } from './routes/audit.ts'
 import { commandRoutes } from './routes/commands.ts'
 import { decisionRoutes } from './routes/decisions.ts'
 import type { RouteDeps } from './routes/deps.ts'
+import { diagnosticRoutes } from './routes/diagnostics.ts'
 import { egressRoutes } from './routes/egress.ts'
 import { eventRoutes } from './routes/events.ts'
 import { fileRoutes } from './routes/files.ts'
@@ -67,6 +70,8 @@ export interface AppOptions {
   readonly allowedHosts: readonly string[]
   /** Metrics are served on a separate port and not here. */
   readonly hasOwnMetricsPort?: boolean
+  /** @default requests are not measured */
+  readonly metrics?: ProcessMetrics
 }
 
 /** Maximum size of a request line with headers. */
@@ -108,12 +113,13 @@ export function buildApp(options: AppOptions): FastifyInstance {
 
   answerProblems(app, log)
   logRequests(app, log)
+  if (options.metrics) measureRequests(app, options.metrics)
   setSecurityHeaders(app)
   refuseForeignHosts(app, options.allowedHosts)
   registerRateLimit(app, options.rateLimitPerMinute)
   app.after(() => answerUnknownRoutes(app, log))
   registerOpenapi(app)
-  const streams = new OpenStreams(options.streams)
+  const streams = new OpenStreams(options.streams, options.metrics?.cutStream)
   closeInOrder(app, service, streams)
 
   app.register(openRoutes, options)
@@ -162,6 +168,7 @@ const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps>
   await guarded.register(restrictionRoutes, { ...deps, prefix: API_ROUTES.restrictions })
   await guarded.register(trustedFolderRoutes, { ...deps, prefix: API_ROUTES.trustedFolders })
   await guarded.register(auditRoutes, { ...deps, prefix: API_ROUTES.audit })
+  await guarded.register(diagnosticRoutes, { service, prefix: API_ROUTES.diagnostics })
   await guarded.register(ownerDataRoutes, { ...deps, prefix: API_ROUTES.data })
   await guarded.register(meRoutes, { prefix: API_ROUTES.me })
   const { userCredentials } = options

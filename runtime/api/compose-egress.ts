@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { RequestedAgent } from '../../contracts/agents.ts'
-import { MODEL_BASE_PATH, type ModelRoute, OF_EACH_OWNER } from '../../contracts/egress.ts'
+import { MODEL_BASE_PATH, type ModelRoute, OF_EACH_OWNER, PROXY_IDENTITY } from '../../contracts/egress.ts'
 import { names } from '../../contracts/names.ts'
 import { EGRESS_PROXY_PORT } from '../../contracts/ports.ts'
 import { type EgressPolicy, EgressPolicyError, loadEgressPolicy } from '../../policies/agent/egress/load.ts'
@@ -84,7 +84,7 @@ export async function composeEgress(
   const writer = new ReportWriter({ store, audit, budgets, shares, redact, clock, log })
   const trust = await createTrust(keys.derive('egress-ca'), config.egressRootsFile)
   const withKey = withModelKey(credentials, config.models)
-  const hasBroker = sandboxes.kind === 'local' || config.credentialsFile !== undefined
+  const hasBroker = hasBrokerIn(config)
   const own = hasBroker ? userCredentials : NO_OWN_CREDENTIALS
   const ofRuns = createRunCredentials(withKey, own, keys.derive('placeholder'))
   if (sandboxes.kind === 'local' || port === undefined) {
@@ -139,22 +139,37 @@ export async function composeEgress(
   })
 }
 
+/** Whether the proxy has a process that inserts credentials. The tree of a cluster adds its container for the same settings. */
+const hasBrokerIn = ({ sandboxes, credentialsFile, models }: ApiConfig): boolean =>
+  sandboxes.kind === 'local' || credentialsFile !== undefined || models.foundryUrl !== undefined
+
 /** The model server of an agent, at the addresses that an entry of the operator's list names for its host. */
 const routesOf =
   (
     { models }: Pick<ApiConfig, 'models'>,
     rules: Pick<NetworkRules, 'addressesOf'>,
-    { ownModelKey, hasOperators }: Pick<RunCredentials, 'ownModelKey' | 'hasOperators'>,
+    ofRuns: Pick<RunCredentials, 'ownModelKey' | 'hasOperators'>,
   ): RouteOf =>
   ({ agentSpec, owner }) => {
     const route = agentSpec === null ? undefined : modelRouteOf(RequestedAgent.parse(agentSpec), models)
-    const addresses = route && rules.addressesOf(new URL(route.upstream))
     if (!route) return undefined
-    const { credential: named, ...server } = route
-    const operators = named === OF_EACH_OWNER.model && !hasOperators(named) ? undefined : named
-    const credential = ownModelKey(owner, route.upstream) ?? operators
+    const { credential: _named, ...server } = route
+    const addresses = rules.addressesOf(new URL(route.upstream))
+    const credential = modelCredentialOf(owner, route, ofRuns)
     return { ...server, ...present({ credential }), ...(addresses && { addresses: [...addresses] }) }
   }
+
+/** The credential for a model server: the owner's, or the one that the route names. */
+function modelCredentialOf(
+  owner: string,
+  { credential, upstream }: Pick<ModelRoute, 'credential' | 'upstream'>,
+  { ownModelKey, hasOperators }: Pick<RunCredentials, 'ownModelKey' | 'hasOperators'>,
+): string | undefined {
+  // Nobody has an own key for a server that the proxy calls with its identity.
+  if (credential === PROXY_IDENTITY) return credential
+  const operators = credential === OF_EACH_OWNER.model && !hasOperators(credential) ? undefined : credential
+  return ownModelKey(owner, upstream) ?? operators
+}
 
 /** The model server, as the requests of agents reach it. */
 const checkRoute =

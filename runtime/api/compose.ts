@@ -12,6 +12,7 @@ import { loadShellGrammar } from '../governance/shell/grammar.ts'
 import { createTouchTracker } from '../governance/touched.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
+import { present } from '../kit/present.ts'
 import type { OwnerRedactors } from '../redaction/owner-redactors.ts'
 import { selectIsolation } from '../sandboxes/local/isolation.ts'
 import { WORKSPACES_FOLDER } from '../state-folder/places.ts'
@@ -26,6 +27,7 @@ import type { UserCredentialService } from './credentials/user-credential-servic
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { type LoadedKeys, loadKeys } from './keys/load-keys.ts'
 import { userSecretName } from './keys/user-secret-name.ts'
+import type { ProcessMetrics } from './metrics/process-metrics.ts'
 import { nodeFolder } from './node-folder.ts'
 import { privateFoldersOf, refuseToShow, temporaryFolder } from './private-folders.ts'
 import { createRunService } from './runs/create-run-service.ts'
@@ -39,6 +41,8 @@ type Around = {
   /** Learns the values of credentials. The redactor of the log is one of these. */
   readonly redactors: OwnerRedactors
   readonly log: Log
+  /** @default nothing is measured */
+  readonly metrics?: ProcessMetrics
   /**
    * Program of the AgentHosts on this machine. In pods it is part of the image.
    * @default the sources of this tree
@@ -59,7 +63,7 @@ export type ComposedService = {
 /** Creates the run service with the configured provider. */
 export async function composeRunService(
   config: ApiConfig,
-  { store, redactors, log, hostEntry }: Around,
+  { store, redactors, log, hostEntry, metrics }: Around,
   keys: DeploymentKeys,
 ): Promise<ComposedService> {
   const toolRoots = await toolRootsOf(config, log)
@@ -117,6 +121,7 @@ export async function composeRunService(
     }),
     clock: () => new Date(),
     log,
+    ...present({ metrics }),
   })
   return {
     service: { ...service, close: () => users.stop().then(service.close) },

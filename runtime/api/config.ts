@@ -2,10 +2,10 @@ import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import { API_ENV_PREFIX, ApiEnv, CLIENT_ENV_KEYS } from '../../contracts/api-env.ts'
 import { missingInPod } from '../../contracts/api-pod-env.ts'
-import { AZURE_KEYS } from '../../contracts/azure-identity.ts'
+import { AZURE_KEYS } from '../../contracts/azure-identity-env.ts'
 import { UPSTREAM_PROXY_KEY } from '../../contracts/egress-proxy-env.ts'
 import type { SignInMethods } from '../../contracts/sign-in.ts'
-import type { WorkloadIdentity } from '../azure/workload-identity.ts'
+import { type WorkloadIdentity, workloadIdentityOf } from '../azure/workload-identity.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { type EnvSource, parseEnv } from '../kit/parse-env.ts'
 import { present } from '../kit/present.ts'
@@ -183,18 +183,11 @@ function readKeysPlace(env: ApiEnv, { cwd, stateDir }: { cwd: string; stateDir: 
 /** Settings that need the identity. */
 const AZURE_USES = ['AGENTWEAVER_KEY_VAULT', 'AGENTWEAVER_USER_VAULT_URL'] as const
 
-function readIdentity({
-  AZURE_AUTHORITY_HOST: authority,
-  AZURE_CLIENT_ID: clientId,
-  AZURE_FEDERATED_TOKEN_FILE: tokenFile,
-  AZURE_TENANT_ID: tenantId,
-  ...env
-}: ApiEnv): WorkloadIdentity | undefined {
+function readIdentity(env: ApiEnv): WorkloadIdentity | undefined {
   // A shell may have these variables for another purpose, so they are read only if Azure is used.
   const isWanted =
     AZURE_USES.some((key) => env[key] !== undefined) || env.AGENTWEAVER_DATABASE_AUTH === 'entra'
-  if (!authority || !clientId || !tokenFile || !tenantId || !isWanted) return undefined
-  return { authority: new URL(authority).origin, clientId, tokenFile, tenantId }
+  return isWanted ? workloadIdentityOf(env) : undefined
 }
 
 /** Value of AGENTWEAVER_RUNTIME_CLASS for pods without a runtime class. */

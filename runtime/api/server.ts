@@ -3,7 +3,7 @@ import * as z from 'zod'
 import { deadline } from '../kit/deadline.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
 import { issueMessage } from '../kit/issue-message.ts'
-import { createLog } from '../kit/log.ts'
+import { createLog, type Log } from '../kit/log.ts'
 import { OwnerRedactors } from '../redaction/owner-redactors.ts'
 import { finishMove } from '../state-folder/move-state.ts'
 import { preparePrivateFolder } from '../state-folder/prepare-folder.ts'
@@ -17,6 +17,8 @@ import { deploymentSecrets } from './compose-user-credentials.ts'
 import { type ApiConfig, readConfig } from './config.ts'
 import { serveMetrics } from './http/metrics-listener.ts'
 import { followKeys } from './keys/follow-keys.ts'
+import { measuredStore } from './metrics/measured-store.ts'
+import { createProcessMetrics } from './metrics/process-metrics.ts'
 import { createKeyService } from './people/api-keys.ts'
 import { createSignIn } from './people/sign-in.ts'
 import { type AuditTrail, createAuditTrail } from './runs/audit-trail.ts'
@@ -69,6 +71,11 @@ const stopRequestOf = ({ hasLifeline, parentPid }: ApiConfig) =>
     onImpatience: () => process.exit(EXIT_FAILURE),
   })
 
+async function openMeasuredStore(config: ApiConfig, log: Log) {
+  const metrics = createProcessMetrics()
+  return { metrics, store: measuredStore(await openStore(storeLocation(config, log), { log }), metrics) }
+}
+
 async function serve(config: ApiConfig): Promise<void> {
   const redactors = new OwnerRedactors(deploymentSecrets(config))
   const log = createLog({ level: config.logLevel, write: writeLog, redact: redactors.text })
@@ -76,10 +83,10 @@ async function serve(config: ApiConfig): Promise<void> {
   const stop = stopRequestOf(config)
   const { keys, apiKey, reread } = await composeKeys(config)
   const rotation = followKeys(reread, log)
-  const store = await openStore(storeLocation(config, log), { log })
+  const { store, metrics } = await openMeasuredStore(config, log)
   const { service, serveEgressControl, ...parts } = await composeRunService(
     config,
-    { store, redactors, log },
+    { store, redactors, log, metrics },
     keys,
   )
   const audit = createAuditTrail(keys)
@@ -96,8 +103,9 @@ async function serve(config: ApiConfig): Promise<void> {
     allowedHosts: config.allowedHosts,
     streams: config.streams,
     hasOwnMetricsPort: config.metricsPort !== undefined,
+    metrics,
   })
-  let metrics: Awaited<ReturnType<typeof serveMetrics>> | undefined
+  let metricsListener: Awaited<ReturnType<typeof serveMetrics>> | undefined
   let control: Awaited<ReturnType<NonNullable<typeof serveEgressControl>>> | undefined
   let socket: Awaited<ReturnType<typeof listenOnSocket>> | undefined
   const close = async () => {
@@ -109,7 +117,7 @@ async function serve(config: ApiConfig): Promise<void> {
     await rotation.stop()
     // After the runs, whose networks close on this way.
     await control?.close()
-    await metrics?.close()
+    await metricsListener?.close()
     await store.close()
     unlock()
   }
@@ -127,7 +135,7 @@ async function serve(config: ApiConfig): Promise<void> {
     const apiKeyFile = isOwn
       ? await ensureFirstApiKey(apiKeys, { stateDir: config.stateDir, now })
       : undefined
-    metrics = await serveMetrics(service, config)
+    metricsListener = await serveMetrics(service, config)
     await service.start()
     markStarted()
     const running = { url, socket: config.socket.path, pid: process.pid }

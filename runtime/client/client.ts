@@ -41,7 +41,7 @@ import { toUrlPath } from './file-path.ts'
 import { readLongAnswer } from './long-answer.ts'
 import { parseAnswer } from './parse-answer.ts'
 import { credentialCalls, keyCalls } from './people-calls.ts'
-import { auditCalls, dataCalls, emptyBody } from './record-calls.ts'
+import { auditCalls, dataCalls, diagnosticCalls, emptyBody } from './record-calls.ts'
 import { createTransport, type ServiceAddress, type TokenSource, type WireRequest } from './transport.ts'
 
 export type ClientOptions = ServiceAddress & {
@@ -84,6 +84,7 @@ export function createClient(options: ClientOptions) {
     ...trustCalls(parts),
     ...auditCalls(parts),
     ...dataCalls(parts),
+    ...diagnosticCalls(parts),
     ...keyCalls(parts),
     ...credentialCalls(parts),
   }

@@ -1,4 +1,5 @@
 import { AuditPage, AuditVerification } from '../../contracts/audit.ts'
+import { Diagnostics } from '../../contracts/diagnostics.ts'
 import { ErasedData, OwnerDataLine } from '../../contracts/owner-data.ts'
 import { API_ROUTES } from '../../contracts/routes.ts'
 import type { CallOptions, PageQuery, Parts } from './call-parts.ts'
@@ -34,6 +35,14 @@ export function auditCalls({ transport, call }: Parts) {
         yield parseAnswer(AuditVerification, line)
       }
     },
+  }
+}
+
+export function diagnosticCalls({ call }: Parts) {
+  return {
+    /** Needs the role operator or auditor. */
+    readDiagnostics: (options?: CallOptions) =>
+      call(Diagnostics, { method: 'GET', path: API_ROUTES.diagnostics, ...options }),
   }
 }
 

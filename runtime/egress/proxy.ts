@@ -6,6 +6,7 @@ import type { Reserve } from './admit.ts'
 import { Connections, type TakeShare } from './connections.ts'
 import { CredentialGate } from './credentials/gate.ts'
 import { passRequestToBroker } from './credentials/pass-to-broker.ts'
+import type { ProxyIdentity } from './credentials/proxy-identity.ts'
 import type { CredentialValues } from './credentials/values.ts'
 import type { Question } from './decide.ts'
 import type { Dialler } from './dial.ts'
@@ -25,6 +26,8 @@ export interface EgressProxyOptions extends Partial<Dialler> {
   readonly roots?: readonly string[]
   /** Makes this the process that inserts credentials. */
   readonly credentials?: CredentialValues
+  /** With `credentials`: an identity of the proxy itself, for the models of agents. */
+  readonly identity?: ProxyIdentity
   /** Reserves the tokens of a request to a model. Without it, runs with a budget call no model. */
   readonly reserve?: Reserve
   /** In a cluster: takes a share of the bytes of a run. Without it, this process alone counts them. */
@@ -207,10 +210,11 @@ export class EgressProxy {
   }
 
   async #open(key: string, generation: EgressGeneration): Promise<void> {
-    const { limits = EGRESS_LIMITS, now = Date.now, report, credentials: values, takeShare } = this.#options
+    const { limits = EGRESS_LIMITS, now = Date.now, report, takeShare } = this.#options
+    const { credentials: values, identity } = this.#options
     const connections = new Connections(generation, { limits, report, now, takeShare })
     const { repeatMs } = limits
-    const gate = values && new CredentialGate({ generation, values, report, now, repeatMs })
+    const gate = values && new CredentialGate({ generation, values, identity, report, now, repeatMs })
     const served: Served = { connections, endpoints: new Map(), gate, generation }
     this.#served.set(key, served)
     try {

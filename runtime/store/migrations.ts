@@ -13,6 +13,7 @@ import {
 import type { Engine } from './engine.ts'
 import { PUSH_MIGRATION } from './push-migration.ts'
 import { QUEUE_MIGRATION } from './queue-migration.ts'
+import { REPLICA_MIGRATION } from './replica-migration.ts'
 import { RESTRICTION_MIGRATION } from './restriction-migration.ts'
 import type { Tables } from './schema.ts'
 import { SETUP_MIGRATION } from './setup-migration.ts'
@@ -353,4 +354,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 23, ...SETUP_MIGRATION },
   { version: 24, ...TAKEN_BYTES_MIGRATION },
   { version: 25, ...PUSH_MIGRATION },
+  { version: 26, ...REPLICA_MIGRATION },
 ]

@@ -172,6 +172,7 @@ export interface Tables {
     origin: 'first_run' | 'trust'
     trusted_at: string
   }
+  replicas: { id: string; name: string; version: string; started_ms: number; seen_ms: number }
   leases: { name: string; holder: string; expires_ms: number }
   /** Sandboxes whose commands have network access through the proxy of the cluster. */
   egress_networks: { run_id: string; generation: number; kind: 'agent' | 'command'; pod_json: string }

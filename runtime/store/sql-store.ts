@@ -20,11 +20,13 @@ import { readContent, storedBytes, sweepContents, writeContent } from './tables/
 import { closeNetwork, countProxies, listNetworks, noteProxy, openNetwork } from './tables/egress.ts'
 import { erasureStore } from './tables/erasure.ts'
 import { readEvents, readEventsOf } from './tables/events.ts'
+import { figureReads } from './tables/figures.ts'
 import { deleteOldKeys, readIdempotencyKey, writeIdempotencyKey } from './tables/idempotency.ts'
 import { acquireLease, releaseLease } from './tables/leases.ts'
 import { listPushed } from './tables/pushed-branches.ts'
 import { viewQueue } from './tables/queue.ts'
 import { listOverdueInQueue } from './tables/queue-deadlines.ts'
+import { replicaStore } from './tables/replicas.ts'
 import { listRestrictions } from './tables/restrictions.ts'
 import { countRuns, listAbandonedRuns, listRuns, readRun } from './tables/runs.ts'
 import { readSetting, writeSetting } from './tables/settings.ts'
@@ -111,8 +113,7 @@ export function createSqlStore(
     listPushed: (runId) => listPushed(reading, runId),
     noteProxy: (proxy, isConnected) => write((scope) => noteProxy(scope, proxy, isConnected)),
 
-    ...auditReads(reading),
-
+    ...{ ...auditReads(reading), ...figureReads(reading), ...replicaStore(reading, write) },
     acquireLease: (name, holder, ttlMs) =>
       write((scope) => acquireLease(scope, { name, holder, ttlMs }), engine.leases),
     releaseLease: (name, holder) => write((scope) => releaseLease(scope, name, holder), engine.leases),

@@ -10,6 +10,7 @@ import type { EgressReads, EgressTransaction } from './egress.ts'
 import type { ErasureStore, ErasureTransaction } from './erasure-store.ts'
 import type { EventListener } from './event-listeners.ts'
 import type { EventReads } from './event-reads.ts'
+import type { FigureReads } from './figures.ts'
 import type { IdempotencyStore } from './idempotency-store.ts'
 import type { PushingRun } from './pushes.ts'
 import type { QueueReads, QueueTransaction } from './queue.ts'
@@ -368,6 +369,7 @@ export interface Store
     AuditReads,
     TrustedFolderStore,
     UserCredentialStore,
+    FigureReads,
     EventReads {
   readonly engine: 'sqlite' | 'postgres'
   /**

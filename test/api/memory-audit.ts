@@ -1,4 +1,5 @@
 import type { AuditEntry, AuditPage, AuditVerification } from '../../contracts/audit.ts'
+import type { Diagnostics } from '../../contracts/diagnostics.ts'
 import type { ErasedData, OwnerDataLine } from '../../contracts/owner-data.ts'
 import type { Caller } from '../../runtime/api/runs/service.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
@@ -49,10 +50,17 @@ async function eraseData(caller: Caller): Promise<AsyncIterable<ErasedData>> {
   })()
 }
 
+async function readDiagnostics(caller: Caller): Promise<Diagnostics> {
+  requireOperator(caller)
+  const store = { engine: 'sqlite', usable: true } as const
+  return { at: '2026-01-01T00:00:00.000Z', store, checks: [], replicas: [], pools: [] }
+}
+
 /** What the service keeps of everybody. */
 export class MemoryRecords {
   readonly readAudit = readAudit
   readonly verifyAudit = verifyAudit
   readonly exportData = exportData
+  readonly readDiagnostics = readDiagnostics
   readonly eraseData = eraseData
 }

@@ -58,6 +58,7 @@ test('the document has exactly the routes of the interface', async () => {
     'GET /api/audit',
     'GET /api/audit/verification',
     'GET /api/data',
+    'GET /api/diagnostics',
     'GET /api/keys',
     'GET /api/me',
     'GET /api/me/credentials',

@@ -46,6 +46,7 @@ const TABLE: Readonly<Record<string, readonly [others: string, own: string]>> = 
   'GET /api/data': ['fyfy', 'yyyy'],
   // An operator gets 409 here, because the runs have not ended.
   'DELETE /api/data': ['fffy', 'fffy'],
+  'GET /api/diagnostics': ['fyfy', 'fyfy'],
   'GET /api/audit': ['fyfy', 'fyfy'],
   'GET /api/audit/verification': ['fyfy', 'fyfy'],
   'GET /api/runs/:id/approvals': ['hyyy', 'yyyy'],

@@ -129,6 +129,7 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
   'GET /api/runs/:id/audit': ({ runId }) => ({ url: `/api/runs/${runId}/audit`, ...own }),
   'GET /api/data': ({ owner }) => ({ url: `/api/data?owner=${owner}`, status: 200, foreign: 403 }),
   'DELETE /api/data': ({ owner }) => ({ url: `/api/data?owner=${owner}`, status: 403, foreign: 403 }),
+  'GET /api/diagnostics': () => ({ url: '/api/diagnostics', status: 403, foreign: 403 }),
   'GET /api/audit': () => ({ url: '/api/audit', status: 403, foreign: 403 }),
   'GET /api/audit/verification': () => ({ url: '/api/audit/verification', status: 403, foreign: 403 }),
   'GET /api/runs/:id/approvals': ({ runId }) => ({ url: `/api/runs/${runId}/approvals`, ...own }),

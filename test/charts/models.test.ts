@@ -64,15 +64,66 @@ describe('the models of an environment', () => {
     })
   })
 
-  it('name the Azure AI resource in the pods of agents and in the list of the proxy too', () => {
-    const tree = aTree(environmentWith('prod', all))
-    const template = objectIn(tree, 'SandboxTemplate', 'agentweaver-agent')['spec'].podTemplate.spec
-    const [agentHost] = template.containers.filter(({ name }: Loose) => name === 'agent-host')
+  it('give the Azure identity for the model to the container that inserts credentials, and to nothing else', () => {
+    const environment = environmentWith('prod', all)
+    const { azure } = environment.infra
+    const tree = aTree(environment)
+    const pod = objectIn(tree, 'Deployment', 'agentweaver-egress-proxy')['spec'].template.spec
+    const [proxy, credentials] = pod.containers as Loose[]
+    const about = ({ env }: Loose) =>
+      Object.fromEntries(
+        (env as Loose[])
+          .filter(({ name }) => /AZURE|FOUNDRY/.test(name))
+          .map(({ name, value }) => [name, value]),
+      )
+    const audiencesIn = ({ volumeMounts }: Loose) =>
+      (volumeMounts as Loose[]).flatMap(({ name }) =>
+        (pod.volumes.find((volume: Loose) => volume['name'] === name).projected?.sources ?? []).map(
+          ({ serviceAccountToken }: Loose) => serviceAccountToken.audience,
+        ),
+      )
 
-    expect(agentHost.env).toContainEqual({ name: 'AGENT_HOST_FOUNDRY_URL', value: `https://${AZURE_AI}` })
-    expect(objectIn(tree, 'ConfigMap', 'agentweaver-policy')['data']['egress.yaml']).toContain(
-      `host: ${AZURE_AI}`,
-    )
+    expect(about(credentials ?? {})).toEqual({
+      AGENTWEAVER_EGRESS_FOUNDRY_URL: `https://${AZURE_AI}/openai/v1`,
+      AZURE_AUTHORITY_HOST: `https://${azure?.loginHost}/`,
+      AZURE_CLIENT_ID: azure?.identities.egressProxy.clientId,
+      AZURE_FEDERATED_TOKEN_FILE: '/var/run/secrets/azure/tokens/azure-identity-token',
+      AZURE_TENANT_ID: azure?.tenantId,
+    })
+    expect(audiencesIn(credentials ?? {})).toEqual(['api://AzureADTokenExchange', 'agentweaver-credentials'])
+    expect(about(proxy ?? {})).toEqual({})
+    expect(audiencesIn(proxy ?? {})).toEqual(['agentweaver-control'])
+    const sandboxes = objectIn(tree, 'SandboxTemplate', 'agentweaver-agent')
+    const list = objectIn(tree, 'ConfigMap', 'agentweaver-policy')['data']['egress.yaml']
+    expect(JSON.stringify([sandboxes, list])).not.toContain(AZURE_AI)
+    // Runs of kind copilot read the owner's token from the vault.
+    expect(list).toContain(azure?.loginHost)
+  })
+
+  it('add that container without credentials of the operator, and need no Secret of them', () => {
+    const environment = environmentWith('prod', (value) => {
+      all(value)
+      delete value['egress'].credentials
+      delete value['models'].openaiCompatible
+    })
+    const tree = aTree(environment)
+    const { containers } = objectIn(tree, 'Deployment', 'agentweaver-egress-proxy')['spec'].template.spec
+
+    expect(checkTree(tree)).toEqual([])
+    expect(containers.map(({ name }: Loose) => name)).toEqual(['egress-proxy', 'egress-credentials'])
+    expect(apiEnv(environment)).toMatchObject({ AGENTWEAVER_EGRESS_PROXY_ADDRESS: '10.0.0.128' })
+    expect(apiEnv(environment)).not.toHaveProperty('AGENTWEAVER_CREDENTIALS_FILE')
+    expect(JSON.stringify(objectIn(tree, 'Deployment', 'agentweaver-api'))).not.toContain('-credentials')
+  })
+
+  it('leave the identity out if the environment has no models of kind foundry', () => {
+    const environment = environmentWith('prod', (value) => {
+      all(value)
+      delete value['models'].foundry
+    })
+    const deployment = objectIn(aTree(environment), 'Deployment', 'agentweaver-egress-proxy')
+
+    expect(JSON.stringify(deployment)).not.toMatch(/AZURE|FOUNDRY/)
   })
 
   it('are none without the section: only scripted agents', () => {
@@ -132,6 +183,25 @@ describe('the models of an environment', () => {
         value['models'] = { foundry: { names: ['gpt-5'] } }
       },
       'models.foundry: is there, but infra.azure.modelHost is missing',
+    ],
+    [
+      'models of Azure AI without the proxy',
+      'dev',
+      (value) => {
+        setEgress(value, { mode: 'fqdn' })
+        value['infra'].azure.modelHost = AZURE_AI
+        value['models'] = { foundry: { names: ['gpt-5'] } }
+      },
+      'models.foundry: is there, but egress.mode is fqdn',
+    ],
+    [
+      'models of Azure AI without a size of the container that gets tokens',
+      'dev',
+      (value) => {
+        value['infra'].azure.modelHost = AZURE_AI
+        value['models'] = { foundry: { names: ['gpt-5'] } }
+      },
+      'sizes.egressProxy.credentials: is missing, and models.foundry names models',
     ],
     [
       'a model in mode closed',

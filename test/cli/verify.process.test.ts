@@ -46,7 +46,7 @@ const READS = {
   scope: VAULT,
 }
 
-async function aCluster(answers: Record<string, unknown>) {
+async function aCluster(answers: Record<string, unknown>, modelHost?: string) {
   const [kubectl, az] = await Promise.all([
     aStandIn('kubectl', 'kubectl-stand-in.ts'),
     aStandIn('az', 'kubectl-stand-in.ts'),
@@ -54,7 +54,9 @@ async function aCluster(answers: Record<string, unknown>) {
   for (const { state } of [kubectl, az]) writeFileSync(join(state, 'answers.json'), JSON.stringify(answers))
   const cwd = await aFolder('aw-verify-')
   mkdirSync(join(cwd, 'environments'))
-  cpSync(join(ROOT, 'environments/dev.json'), join(cwd, 'environments/dev.json'))
+  const environment = JSON.parse(readFileSync(join(ROOT, 'environments/dev.json'), 'utf8'))
+  if (modelHost !== undefined) environment.infra.azure.modelHost = modelHost
+  writeFileSync(join(cwd, 'environments/dev.json'), JSON.stringify(environment))
   cpSync(join(ROOT, 'Pulumi.dev.yaml'), join(cwd, 'Pulumi.dev.yaml'))
   const paths = [kubectl, az].map(({ env }) => env['PATH'] ?? '')
   return async (...argv: string[]) => {
@@ -72,7 +74,12 @@ async function aCluster(answers: Record<string, unknown>) {
   }
 }
 const nodes = (...items: object[]) => ({ 'get nodes': { items } })
-const roles = (...items: object[]) => ({ 'role assignment list': items })
+const { identities } = JSON.parse(readFileSync(join(ROOT, 'environments/dev.json'), 'utf8')).infra.azure
+const rolesOf = (identity: 'agentHost' | 'egressProxy', items: readonly object[]) => ({
+  [`role assignment list --assignee ${identities[identity].clientId}`]: items,
+})
+/** The identity of sandboxes has these roles, and the identity of the egress proxy none. */
+const roles = (...items: object[]) => ({ ...rolesOf('agentHost', items), ...rolesOf('egressProxy', []) })
 
 test('the stack file for the comparison is valid', () => {
   expect(parseStackFile(readStackText(readFileSync(join(ROOT, 'Pulumi.dev.yaml'), 'utf8')))).toHaveProperty(
@@ -150,6 +157,51 @@ test.each([
   const { status, told } = await verify('--only', 'identity')
 
   expect({ status, told: told['identity'] }).toEqual({ status: 1, told: expect.stringMatching(found) })
+})
+
+const CALLS = {
+  roleDefinitionName: 'Cognitive Services OpenAI User',
+  roleDefinitionId: `/subscriptions/${SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/5e0bd9bd-7b93-4f28-af87-19fc36ad61bd`,
+  scope: `/subscriptions/${SUBSCRIPTION}/resourceGroups/models/providers/Microsoft.CognitiveServices/accounts/aw`,
+}
+const MODEL = 'aw.openai.azure.com'
+test.each([
+  ['passes the role for the model at the egress proxy', [READS], [CALLS], MODEL, /^pass: 2 assignments/],
+  ['fails without it', [READS], [], MODEL, /^fail: .*egress proxy: it lacks Cognitive Services OpenAI User/],
+  ['fails with it at sandboxes', [READS, CALLS], [CALLS], MODEL, /^fail: .*sandboxes: it also has Cognitive/],
+  [
+    'fails with it where there is no model',
+    [READS],
+    [CALLS],
+    undefined,
+    /^fail: .*egress proxy: it also has/,
+  ],
+  [
+    'fails with the role on all accounts of a group',
+    [READS],
+    [CALLS, { ...CALLS, scope: `/subscriptions/${SUBSCRIPTION}/resourceGroups/models` }],
+    MODEL,
+    /^fail: .*egress proxy: it also has/,
+  ],
+  [
+    'fails with a role that only has the name',
+    [READS],
+    [{ ...CALLS, roleDefinitionId: '/x/8e3af657' }],
+    MODEL,
+    /^fail: .*lacks .*also has/,
+  ],
+  [
+    'fails with a right on the vault at the egress proxy',
+    [READS],
+    [CALLS, READS],
+    MODEL,
+    /^fail: .*egress proxy: it also has/,
+  ],
+])('%s', async (...[, ofSandboxes, ofProxy, model, found]) => {
+  const answers = { ...rolesOf('agentHost', ofSandboxes), ...rolesOf('egressProxy', ofProxy) }
+  const verify = await aCluster(answers, model)
+
+  expect((await verify('--only', 'identity')).told['identity']).toMatch(found)
 })
 
 test('a check that cannot run is not a pass', async () => {

@@ -29,6 +29,8 @@ const cluster = generateKeyPairSync('rsa', { modulusLength: 2048 })
 
 interface AzureRigOptions {
   readonly tokenSeconds?: number
+  /** The service account whose token is projected. @default the one of AgentHost */
+  readonly subject?: string
   /** Who signs the certificates that this process trusts. @default a new one */
   readonly authority?: TestAuthority
   readonly onToken?: (token: string, audience: string) => Promise<void>
@@ -46,6 +48,7 @@ export async function startAzure({
   names = {},
   authority = createTestAuthority(),
   may = ['getSecret'],
+  subject = SUBJECT,
   ...options
 }: AzureRigOptions = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-azure-'))
@@ -57,7 +60,7 @@ export async function startAzure({
     tls: (tls.entra ?? authority).serverFor(names.entra ?? LOGIN_HOST),
     tenantId,
     authority: `https://${LOGIN_HOST}`,
-    federated: [{ clientId, issuer: ISSUER, subject: SUBJECT }],
+    federated: [{ clientId, issuer: ISSUER, subject }],
     issuerKeys: async () => ({ keys: [clusterJwk] }),
   })
   const vault = await startKeyVault({
@@ -90,7 +93,7 @@ export async function startAzure({
     const signed = await new SignJWT({ 'kubernetes.io': { namespace: 'agentweaver-sandboxes' } })
       .setProtectedHeader({ alg: 'RS256', kid: 'cluster-1' })
       .setIssuer(token.issuer ?? ISSUER)
-      .setSubject(token.subject ?? SUBJECT)
+      .setSubject(token.subject ?? subject)
       .setAudience(token.audience ?? 'api://AzureADTokenExchange')
       .setIssuedAt(Math.floor(Date.now() / 1000) - 3600)
       .setExpirationTime(token.expiresIn ?? '1h')

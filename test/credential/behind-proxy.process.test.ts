@@ -44,7 +44,6 @@ const LOGIN = 'login.microsoftonline.com'
 const VAULT = 'aw-users.vault.azure.net'
 const GITHUB = 'api.github.com'
 const COPILOT = 'api.business.githubcopilot.com'
-const MODELS = 'aw-models.openai.azure.com'
 const TOKEN = 'gho_0123456789abcdefghijABCDEFGHIJ012345'
 const OWN = 'gho_thisOneTheOwnerHasSetThisOne0123456789'
 const POD = { uid: 'pod-1', addresses: ['127.0.0.1'] }
@@ -66,7 +65,7 @@ function familyOf(pid: number): number[] {
   return [pid, ...children.flatMap((child) => familyOf(Number(child)))]
 }
 
-/** The committed environment of production, with the hosts of the fakes and a model resource. */
+/** The committed environment of production, with the hosts of the fakes. */
 function environment(): Environment {
   const { infra, ...rest } = anEnvironment('prod')
   const { azure } = infra
@@ -74,8 +73,8 @@ function environment(): Environment {
   const vaults = { ...azure.vaults, userTokens: { ...azure.vaults.userTokens, host: VAULT } }
   return {
     ...rest,
-    infra: { ...infra, azure: { ...azure, loginHost: LOGIN, vaults, modelHost: MODELS } },
-    models: { copilot: { names: ['gpt-fake'] }, foundry: { names: ['gpt-fake'] } },
+    infra: { ...infra, azure: { ...azure, loginHost: LOGIN, vaults } },
+    models: { copilot: { names: ['gpt-fake'] } },
   }
 }
 
@@ -103,10 +102,10 @@ async function aRunOf(
     publicOrigin: `https://${COPILOT}`,
   })
   const front = await startTlsFront(
-    azure.authority.serverFor(GITHUB, COPILOT, MODELS),
+    azure.authority.serverFor(GITHUB, COPILOT),
     Number(new URL(service.origin).port),
   )
-  const places = [GITHUB, COPILOT, MODELS].map((name) => [name, front.port] as const)
+  const places = [GITHUB, COPILOT].map((name) => [name, front.port] as const)
   const names = await startNameProxy(
     new Map([...places, [LOGIN, azure.entra.port], [VAULT, azure.vault.port]]),
   )
@@ -150,7 +149,6 @@ async function aRunOf(
   const proxyUrl = `http://127.0.0.1:${proxy.port}`
   const host = await startOnPort(laptop, {
     AGENT_HOST_VAULT_URL: vaultUrl,
-    AGENT_HOST_FOUNDRY_URL: `https://${MODELS}`,
     AGENT_HOST_AZURE_CLIENT_ID: identity.clientId,
     AGENT_HOST_AZURE_TENANT_ID: identity.tenantId,
     AGENT_HOST_AZURE_TOKEN_FILE: identity.tokenFile,
@@ -270,19 +268,6 @@ it('keeps a command from the token, also with the address and the certificate of
 
   expect(head).toMatch(/^HTTP\/1\.1 403 .*/)
   expect(service.paths).toEqual([])
-})
-
-it('runs an agent of kind foundry behind the proxy, with a token of the identity of its pod', async () => {
-  const { azure, service, names, give, run } = await aRunOf({ kind: 'foundry' })
-
-  await give()
-  const end = await run()
-
-  expect(end).toMatchObject({ data: { state: 'completed' } })
-  expect(service.paths).toContain('POST /openai/v1/chat/completions')
-  expect(service.requests[0]?.headers['authorization']).toMatch(/^Bearer ey/)
-  expect(azure.vault.requests).toEqual([])
-  expect(new Set(names.asked)).toEqual(new Set([LOGIN, MODELS]))
 })
 
 it('fails the first turn with the reason if the owner has no token in the vault', async () => {

@@ -75,58 +75,6 @@ it('remembers no failure', async () => {
   expect(await openCredential(azure).token()).toBe('gho_late')
 })
 
-it('gives an agent of kind foundry a token for its one resource, renewed before it expires', async () => {
-  const azure = await startAzure({ tokenSeconds: 600 })
-  const clock = { ms: Date.now() }
-  const settings = { ...azure.settings, foundryUrl: 'https://res.openai.azure.com' }
-  const model = { name: 'gpt', baseUrl: 'https://res.openai.azure.com/openai/v1/' }
-  const { opened, values } = openCredential(
-    { settings },
-    { credential: { kind: 'none' }, agent: { kind: 'foundry', model }, now: () => clock.ms },
-  )
-  const credential = await opened
-
-  const first = await credential.fetch()
-  clock.ms += 301_000
-  const second = await credential.fetch()
-
-  const claims = JSON.parse(Buffer.from(first?.split('.')[1] ?? '', 'base64url').toString('utf8'))
-  expect(claims).toMatchObject({ aud: 'https://cognitiveservices.azure.com' })
-  expect(second).not.toBe(first)
-  expect(values).toEqual([first, second])
-})
-
-it("sends no user's token to a model of kind foundry", async () => {
-  const azure = await startAzure()
-  azure.vault.setSecret(NAME, 'gho_x')
-  const settings = { ...azure.settings, foundryUrl: 'https://res.openai.azure.com' }
-  const model = { name: 'gpt', baseUrl: 'https://res.openai.azure.com/openai/v1/' }
-
-  const { opened } = openCredential({ settings }, { agent: { kind: 'foundry', model } })
-
-  await expect(opened).rejects.toMatchObject({ code: 'configure_failed' })
-  expect(azure.vault.requests).toEqual([])
-})
-
-it.each([
-  ['another resource', 'https://other.openai.azure.com/openai/v1/'],
-  ['a name that ends like it', 'https://evil-res.openai.azure.com/'],
-  ['user information that looks like it', 'https://res.openai.azure.com@evil.example/'],
-  ['another port', 'https://res.openai.azure.com:8443/'],
-  ['no TLS', 'http://res.openai.azure.com/'],
-])('gives no token for a model at %s', async (_what, baseUrl) => {
-  const azure = await startAzure()
-  const settings = { ...azure.settings, foundryUrl: 'https://res.openai.azure.com' }
-
-  const { opened } = openCredential(
-    { settings },
-    { credential: { kind: 'none' }, agent: { kind: 'foundry', model: { name: 'gpt', baseUrl } } },
-  )
-
-  await expect(opened).rejects.toMatchObject({ code: 'credential_forbidden' })
-  expect(azure.entra.requests).toEqual([])
-})
-
 it('says which setting is missing instead of going on without a credential', async () => {
   const { settings } = await startAzure()
   const { vaultUrl: _none, ...bare } = settings

@@ -21,12 +21,15 @@ function loadedBy(file: string, seen = new Map<string, string[]>()): Map<string,
 const packagesOf = (entry: string) =>
   [...loadedBy(join(ROOT, entry)).values()].flat().filter((specifier) => specifier.startsWith('@azure/'))
 
-it.each(['agent-host/server.ts', 'agent-host/app.ts', 'agent-host/session/run-session.ts', 'api/server.ts'])(
-  'loads no Azure SDK with %s',
-  (entry) => {
-    expect(packagesOf(`runtime/${entry}`)).toEqual([])
-  },
-)
+it.each([
+  'agent-host/server.ts',
+  'agent-host/app.ts',
+  'agent-host/session/run-session.ts',
+  'api/server.ts',
+  'egress/cluster/server.ts',
+])('loads no Azure SDK with %s', (entry) => {
+  expect(packagesOf(`runtime/${entry}`)).toEqual([])
+})
 
 it('loads the SDK with the credential that needs it (control)', () => {
   expect(packagesOf('runtime/azure/azure-clients.ts')).toContain('@azure/identity')

@@ -1,4 +1,3 @@
-import type { AgentConfig } from '../../contracts/agents.ts'
 import type { Credential } from '../../contracts/configure.ts'
 import { openRunCredential } from '../../runtime/agent-host/credential/run-credential.ts'
 import { createLog } from '../../runtime/kit/log.ts'
@@ -8,7 +7,6 @@ export const NAME = aSecretName()
 
 export interface OpenOptions {
   readonly credential?: Credential
-  readonly agent?: AgentConfig
   /** @default more than a busy machine needs */
   readonly budgetMs?: number
   readonly now?: () => number
@@ -18,9 +16,9 @@ export interface OpenOptions {
 export function openCredential({ settings }: Pick<Azure, 'settings'>, options: OpenOptions = {}) {
   const values: string[] = []
   const said: string[] = []
-  const { credential = { kind: 'keyVault', secretName: NAME }, agent = { kind: 'none' }, ...more } = options
+  const { credential = { kind: 'keyVault', secretName: NAME }, ...more } = options
   const opened = openRunCredential(
-    { credential, agent },
+    { credential },
     {
       azure: settings,
       onValue: (value) => void values.push(value),

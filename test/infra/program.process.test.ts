@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { isSecret, isUnknown, type Plan, type PlannedResource } from '../../contracts/planned-resource.ts'
-import { secretGetter, secretWriter } from '../../infra/model/roles.ts'
+import { BUILT_IN_ROLES, secretGetter, secretWriter } from '../../infra/model/roles.ts'
 import { readStackText } from '../../infra/stack-file.ts'
 import { runProgram } from '../../tools/offline-plan/engine/run-program.ts'
 import { makePlan } from '../../tools/offline-plan/make-plan.ts'
@@ -308,6 +308,39 @@ test('a slice has its own names, expires, protects nothing and changes nothing i
     })
   }
   expect(namespaces).toHaveLength(3)
+})
+
+test('lets the identity of the egress proxy call the one model resource of a stack, and no other identity', async () => {
+  const account = `/subscriptions/${'1'.repeat(8)}-1111-1111-1111-111111111111/resourceGroups/models/providers/Microsoft.CognitiveServices/accounts/aw`
+  const { config } = readStackText(await readFile(resolve(ROOT, 'Pulumi.dev.yaml'), 'utf8'))
+  const subscriptionId = String(config['agentweaver:subscriptionId'])
+  const resourceId = account.replace(/^\/subscriptions\/[^/]+/, `/subscriptions/${subscriptionId}`)
+  const model = { resourceId, host: 'aw.openai.azure.com' }
+  const plan = await runProgram({
+    ...{ project: 'agentweaver', stack: 'dev', program: resolve(ROOT, 'infra') },
+    config: { ...config, 'agentweaver:model': model, 'agentweaver:plan': 'true' },
+  })
+
+  const grants = ofType(plan, 'authorization:RoleAssignment').filter(
+    ({ inputs }) => inputs['scope'] === resourceId,
+  )
+  expect(grants.map(({ name }) => name)).toEqual([
+    'agentweaver-dev-egress-proxy: Cognitive Services OpenAI User on aw.openai.azure.com',
+  ])
+  expect(grants[0]?.inputs['roleDefinitionId']).toBe(
+    `/subscriptions/${subscriptionId}/providers/Microsoft.Authorization/roleDefinitions/${BUILT_IN_ROLES['Cognitive Services OpenAI User']}`,
+  )
+  const identities = ofType(plan, 'managedidentity:UserAssignedIdentity').filter(({ name }) =>
+    /-(?:egress-proxy|agent-host)$/.test(name),
+  )
+  const isOf = (identity: PlannedResource) => grants[0] !== undefined && comesAfter(plan, grants[0], identity)
+  expect(identities.filter(isOf).map(({ name }) => name)).toEqual(['agentweaver-dev-egress-proxy'])
+  const of = ({ name }: PlannedResource) => name.split(':')[0]
+  expect(
+    ofType(plan, 'authorization:RoleAssignment')
+      .map(of)
+      .filter((name) => name?.endsWith('agent-host')),
+  ).toHaveLength(1)
 })
 
 test('reports every mistake of a configuration before it registers any resource', async () => {

@@ -4,9 +4,10 @@ import { alerts } from '../../contracts/alerts.ts'
 import { SandboxKind } from '../../contracts/names.ts'
 import { platformAlerts } from '../../infra/model/alerts.ts'
 import { controllerScrape } from '../../infra/model/controller-hardening.ts'
+import type { EventLoopMonitor } from '../../runtime/api/metrics/event-loop-lag.ts'
+import { createProcessMetrics } from '../../runtime/api/metrics/process-metrics.ts'
 import { renderMetrics } from '../../runtime/api/runs/reads/metrics.ts'
 import { ReaperFigures } from '../../runtime/api/runs/replicas/reaper.ts'
-import type { Store } from '../../runtime/store/store.ts'
 
 /** What Azure's collector keeps of kube-state-metrics by itself, of what we ask for (its minimal ingestion profile). */
 const KEPT =
@@ -42,14 +43,26 @@ function readingsOf(expr: string): Reading[] {
   )
 }
 
-const store = { countRuns: async () => 0 } as unknown as Store
+const operations = {
+  figures: { runs: new Map(), queue: [], gates: [], unreleased: 0 },
+  overdue: { approval_expiry: 0, sandbox_release: 0, queue_deadline: 0, run_takeover: 0 },
+}
+const metrics = createProcessMetrics()
+// A histogram has samples of the label values that were observed.
+metrics.httpRequests.observe({ method: 'GET', route: '/readyz', status: '5xx' }, 1)
+metrics.launches.observe({ launch: 'cold' }, 1)
+metrics.binds.observe({ launch: 'cold' }, 1)
+metrics.turns.observe({ state: 'completed' }, 1)
+metrics.approvalWaits.observe({ kind: 'shell', decision: 'approved' }, 1)
+metrics.commits.observe({ result: 'committed' }, 1)
+const eventLoop = { read: () => ({ max: 0, p99: 0 }) } as EventLoopMonitor
 const reaper = new ReaperFigures()
 reaper.lookedAt = new Date()
 /** Figures of the API and the labels that each carries itself. */
 async function served(): Promise<Map<string, Set<string>>> {
-  const text = await renderMetrics({ store, active: { taken: 0 }, reaper })
+  const text = await renderMetrics({ operations, active: { taken: 0 }, reaper, metrics, eventLoop })
   const found = new Map<string, Set<string>>()
-  for (const [, name = '', labels = ''] of text.matchAll(/^([a-z_]+)(?:\{([^}]*)\})? \S+$/gm)) {
+  for (const [, name = '', labels = ''] of text.matchAll(/^([a-z_0-9]+)(?:\{([^}]*)\})? \S+$/gm)) {
     const known = found.get(name) ?? new Set<string>()
     for (const [, label = ''] of labels.matchAll(/([a-z_]+)=/g)) known.add(label)
     found.set(name, known)

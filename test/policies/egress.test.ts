@@ -371,11 +371,14 @@ describe('a target', () => {
       'login-host': 'login.microsoftonline.com',
       'model-host': 'model.openai.azure.com',
     })
-    const credentials = ['users.vault.azure.net', 'login.microsoftonline.com', 'model.openai.azure.com']
+    const credentials = ['users.vault.azure.net', 'login.microsoftonline.com']
 
-    const agent = allowlist(policy, 'agent', 'proxy').filter(({ host }) => credentials.includes(host))
+    const all = allowlist(policy, 'agent', 'proxy')
+    const agent = all.filter(({ host }) => credentials.includes(host))
     const command = allowlist(policy, 'command', 'proxy').filter(({ host }) => credentials.includes(host))
-    expect(agent.map(({ caller }) => caller)).toEqual(['agent-host', 'agent-host', 'agent-host'])
+    expect(agent.map(({ caller }) => caller)).toEqual(['agent-host', 'agent-host'])
+    // The egress proxy alone calls the model.
+    expect(all.map(({ host }) => host)).not.toContain('model.openai.azure.com')
     expect(command).toEqual([])
   })
 })

@@ -29,6 +29,7 @@ async function startLaunches(
     namespace: 'sandboxes',
     start: async () => undefined,
     close: async () => undefined,
+    pools: () => [],
     draft: (claimName) => ({ claimName }),
     collect,
     async claim({ claimName }) {

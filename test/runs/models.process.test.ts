@@ -187,5 +187,9 @@ describe('the list of models', () => {
       'does not offer the model gpt-4 for agents of kind foundry, only gpt-5-mini, gpt-5',
     )
     expect((await start(rig, { kind: 'foundry' })).agent).toEqual({ kind: 'foundry', model: 'gpt-5-mini' })
+    expect((await start(rig, { kind: 'openaiCompatible' })).agent).toEqual({
+      kind: 'openaiCompatible',
+      model: 'a',
+    })
   })
 })

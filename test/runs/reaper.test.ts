@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { RunState } from '../../contracts/api.ts'
 import { SCRAPE_INTERVAL } from '../../contracts/pod-monitor.ts'
+import { EventLoopMonitor } from '../../runtime/api/metrics/event-loop-lag.ts'
 import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import type { RunDeps } from '../../runtime/api/runs/deps.ts'
 import { renderMetrics } from '../../runtime/api/runs/reads/metrics.ts'
@@ -44,7 +45,9 @@ async function aReaper(list: () => Promise<FoundClaim[]>) {
   const deps = { store, clock: () => NOW, log: silentLog, holder: { id: 'h1' } } as RunDeps
   const audit = createAuditTrail({ keyId: 'k1', derive: () => new Uint8Array(32) } as never)
   const figures = new ReaperFigures()
-  const metrics = () => renderMetrics({ store, active: { taken: 0 }, reaper: figures })
+  const eventLoop = new EventLoopMonitor()
+  const metrics = () =>
+    renderMetrics({ operations: undefined, active: { taken: 0 }, reaper: figures, eventLoop })
   return { store, removed, deps, parts: { claims, audit, figures }, figures, metrics }
 }
 

@@ -4,6 +4,7 @@ import { testBlobs } from './blobs.suite.ts'
 import { testContents } from './contents.suite.ts'
 import { testErasure } from './erasure.suite.ts'
 import { testEvents } from './events.suite.ts'
+import { testFigures } from './figures.suite.ts'
 import { testHolders } from './holders.suite.ts'
 import { testProcesses } from './processes.suite.ts'
 import { testQueue } from './queue.suite.ts'
@@ -20,6 +21,7 @@ export function testStore(engine: StoreUnderTest): void {
   describe(`a store on ${engine.engine}`, () => {
     testRuns(engine)
     testEvents(engine)
+    testFigures(engine)
     testWork(engine)
     testService(engine)
     testTrustedFolders(engine)

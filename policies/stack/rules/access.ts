@@ -12,15 +12,7 @@ import {
   typeOf,
   valueAt,
 } from '../read.ts'
-import {
-  beyondSandbox,
-  isPlatformsGetter,
-  isWide,
-  ownRole,
-  PRIVILEGED_ROLES,
-  roleIdOf,
-  SANDBOX_ROLES,
-} from '../roles.ts'
+import { beyondSandbox, isPlatformsGetter, isWide, ownRole, PRIVILEGED_ROLES, roleIdOf } from '../roles.ts'
 import type { Problem, RuledPlan, RuledResource, StackRule } from '../rule.ts'
 import { CLUSTER, CREDENTIAL, IDENTITY, ROLE_ASSIGNMENT, ROLE_DEFINITION, STACK_REFERENCE } from '../types.ts'
 
@@ -172,8 +164,7 @@ function split(plan: RuledPlan): Problem[] {
 }
 
 function tooMuch(plan: RuledPlan, assignment: RuledResource, subject: string): Problem[] {
-  const id = roleIdOf(assignment.inputs['roleDefinitionId'])
-  if (SANDBOX_ROLES.has(id ?? '') || isPlatformsGetter(plan, assignment)) return []
+  if (isPlatformsGetter(plan, assignment)) return []
   const role = ownRole(plan, assignment)
   const beyond =
     role === undefined ? ['a role that is neither in this plan nor one that only reads'] : beyondSandbox(role)
@@ -182,7 +173,7 @@ function tooMuch(plan: RuledPlan, assignment: RuledResource, subject: string): P
     problem(
       assignment,
       'roleDefinitionId',
-      `gives ${subject} ${beyond.join(', ')}: sandboxes may read a secret by its name and ask a model, nothing else`,
+      `gives ${subject} ${beyond.join(', ')}: sandboxes may read a secret by its name, nothing else`,
     ),
   ]
 }
@@ -268,7 +259,7 @@ export const ACCESS_RULES: readonly StackRule[] = [
     number: 29,
     name: 'rbac-split',
     level: 'mandatory',
-    requires: 'an identity of sandboxes may only read named secrets and call a model',
+    requires: 'an identity of sandboxes may only read named secrets',
     reason: 'a process in a sandbox that has the token cannot write secrets or change Azure resources',
     stack: split,
   },

@@ -5,7 +5,6 @@ import type { WorkloadIdentity } from '../../azure/workload-identity.ts'
 export type AzureSettings = {
   readonly identity: WorkloadIdentity
   readonly vaultUrl?: string
-  readonly foundryUrl?: string
 }
 
 export function azureSettings(env: AgentHostEnv): AzureSettings | undefined {
@@ -15,12 +14,10 @@ export function azureSettings(env: AgentHostEnv): AzureSettings | undefined {
     AGENT_HOST_AZURE_TOKEN_FILE: tokenFile,
     AGENT_HOST_AZURE_AUTHORITY: authority,
     AGENT_HOST_VAULT_URL: vaultUrl,
-    AGENT_HOST_FOUNDRY_URL: foundryUrl,
   } = env
   if (clientId === undefined || tenantId === undefined || tokenFile === undefined) return undefined
   return {
     identity: { clientId, tenantId, authority, tokenFile },
     ...(vaultUrl !== undefined && { vaultUrl }),
-    ...(foundryUrl !== undefined && { foundryUrl }),
   }
 }

@@ -1,6 +1,4 @@
-import type { AgentConfig } from '../../../contracts/agents.ts'
 import type { ConfigureRequest, Credential } from '../../../contracts/configure.ts'
-import { azureResourceOf } from '../../agents/registry.ts'
 import { type Held, HeldCredential } from '../../azure/held-credential.ts'
 import { retryWithin } from '../../azure/retry-within.ts'
 import { SandboxError } from '../../kit/errors.ts'
@@ -9,9 +7,6 @@ import type { AzureSettings } from './azure-settings.ts'
 
 /** Time for one read, including its retries. */
 const READ_BUDGET_MS = 10_000
-
-/** The OAuth scope of Azure AI tokens. */
-const AZURE_AI_SCOPE = 'https://cognitiveservices.azure.com/.default'
 
 export interface RunCredential {
   /** The current value; undefined if the run has no credential. */
@@ -36,10 +31,10 @@ export type RunCredentialDeps = {
  * `isReadOnUse`, the first turn fails instead.
  */
 export async function openRunCredential(
-  { credential, agent }: Pick<ConfigureRequest, 'credential' | 'agent'>,
+  { credential }: Pick<ConfigureRequest, 'credential'>,
   deps: RunCredentialDeps,
 ): Promise<RunCredential> {
-  const read = readerOf(credential, agent, deps)
+  const read = readerOf(credential, deps)
   if (read === undefined) return { fetch: async () => undefined }
   const { onValue, log, now, isReadOnUse = false } = deps
   const held = new HeldCredential({ read, onValue, log, ...(now && { now }) })
@@ -49,19 +44,14 @@ export async function openRunCredential(
 
 type Reader = () => Promise<Held>
 
-function readerOf(credential: Credential, agent: AgentConfig, deps: RunCredentialDeps): Reader | undefined {
-  const azureResource = azureResourceOf(agent)
-  if (azureResource !== undefined && credential.kind !== 'none') {
-    const message = `an agent of kind ${agent.kind} uses the identity of its pod, and no other credential`
-    throw new SandboxError('configure_failed', message)
-  }
+function readerOf(credential: Credential, deps: RunCredentialDeps): Reader | undefined {
   switch (credential.kind) {
     case 'token':
       return async () => ({ value: credential.token })
     case 'keyVault':
       return secretReader(credential.secretName, deps)
     case 'none':
-      return azureResource === undefined ? undefined : azureTokenReader(azureResource, deps)
+      return undefined
   }
 }
 
@@ -71,21 +61,6 @@ function secretReader(name: string, { azure, budgetMs = READ_BUDGET_MS }: RunCre
   return async () => {
     const { readSecret } = await loadClients()
     return retryWithin(budgetMs, (signal) => readSecret(place, { name }, signal))
-  }
-}
-
-function azureTokenReader(baseUrl: string, { azure, budgetMs = READ_BUDGET_MS }: RunCredentialDeps): Reader {
-  if (azure?.foundryUrl === undefined) throw unconfigured('an Azure AI resource')
-  if (new URL(baseUrl).origin !== azure.foundryUrl) {
-    throw new SandboxError(
-      'credential_forbidden',
-      'the model is not on the Azure AI resource of this deployment',
-    )
-  }
-  const { identity } = azure
-  return async () => {
-    const { readAccessToken } = await loadClients()
-    return retryWithin(budgetMs, (signal) => readAccessToken(identity, AZURE_AI_SCOPE, signal))
   }
 }
 

@@ -1,42 +1,43 @@
+import { PROXY_IDENTITY } from '../../../contracts/egress.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { AgentKind } from '../kind.ts'
-import { charterOf, invalidRequest, offeredModel, proxyTokenOf } from '../requested-model.ts'
+import { proxiedModel } from '../proxied-model.ts'
+import { charterOf, invalidRequest, offeredModel, requiredModel } from '../requested-model.ts'
 
-/** A model of the Azure AI resource of this deployment, with the identity of the pod. */
+/** A model of the Azure AI resource of this deployment. The egress proxy calls it with its own Azure identity. */
 export const foundry = {
-  connectsItself: true,
   resolve: (request, operator) => {
-    const { foundryUrl: baseUrl } = operator
-    if (!baseUrl) {
+    const { foundryUrl: server, egressUrl } = operator
+    if (!server) {
       throw invalidRequest(
-        'an agent of kind foundry needs an Azure AI resource and the Azure identity of a pod: only a service in a cluster on Azure has them. Name the resource in the stack file (model), run "pulumi up" and "npm run environment", and add models.foundry to the environment file',
+        'an agent of kind foundry needs an Azure AI resource, which only a service in a cluster on Azure has, with the egress proxy. Name the resource in the stack file (model), run "pulumi up" and "npm run environment", and add models.foundry to the environment file',
       )
     }
-    const model = { name: offeredModel(request, operator), baseUrl }
-    return {
-      agent: { kind: 'foundry', model, ...charterOf(request), ...proxyTokenOf(operator) },
-      credential: { kind: 'none' },
-    }
+    // A request is admitted before the address of the proxy is known.
+    const model = { name: offeredModel(request, operator), baseUrl: egressUrl ?? server, server }
+    return { agent: { kind: 'foundry', model, ...charterOf(request) }, credential: { kind: 'none' } }
   },
-  azureResource: ({ model }) => model.baseUrl,
-  create: async ({ model: { name, baseUrl }, charter }, deps) => {
+  route: (request, { foundryUrl: upstream, serverTools }) =>
+    upstream === undefined
+      ? undefined
+      : {
+          ...{ upstream, header: 'authorization', models: [requiredModel(request)] },
+          credential: PROXY_IDENTITY,
+          ...(serverTools && { serverTools }),
+        },
+  create: async ({ model, charter }, given) => {
+    const { name, baseUrl, server } = model
+    if (server === undefined || server === baseUrl)
+      throw new SandboxError('configure_failed', 'An agent of kind foundry needs the egress proxy')
+    const { deps, open } = proxiedModel(model, given)
     const { createCopilotAgent } = await import('../copilot/copilot-agent.ts')
-    // Azure tokens are valid for about an hour, so the runtime asks for a token before each request.
-    const bearerTokenProvider = async () => {
-      const token = await deps.fetchToken()
-      if (token !== undefined) return token
-      throw new SandboxError(
-        'credential_absent',
-        'An agent of kind foundry needs the Azure identity of its pod',
-      )
-    }
     return createCopilotAgent(
       {
         name,
         charter,
-        server: `The model server at ${baseUrl}`,
-        credential: 'the role of the Azure identity on this resource',
-        open: async () => ({ model: name, provider: { type: 'openai', baseUrl, bearerTokenProvider } }),
+        server: `The model server at ${server}`,
+        credential: 'the role of the Azure identity of the egress proxy on this resource',
+        open,
       },
       deps,
     )

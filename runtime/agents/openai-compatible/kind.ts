@@ -1,12 +1,21 @@
 import { MODEL_CREDENTIAL } from '../../../contracts/egress.ts'
+import type { AgentDeps } from '../agent.ts'
+import type { ModelConfig } from '../copilot/model-config.ts'
 import type { AgentKind } from '../kind.ts'
+import { proxiedModel } from '../proxied-model.ts'
 import { charterOf, invalidRequest, offeredModel, requiredModel } from '../requested-model.ts'
 
-/** The environment of the model runtime, with a server that it connects to itself. */
-const withoutProxy = (env: Readonly<Record<string, string>> = {}, url: string) => ({
-  ...env,
-  NO_PROXY: [env['NO_PROXY'], new URL(url).hostname].filter(Boolean).join(','),
-})
+/** A server that the agent connects to itself, with its key or without one. */
+function directModel(
+  { name, baseUrl }: { readonly name: string; readonly baseUrl: string },
+  deps: AgentDeps,
+): { readonly deps: AgentDeps; readonly open: () => Promise<ModelConfig> } {
+  const open = async (): Promise<ModelConfig> => {
+    const apiKey = await deps.fetchToken()
+    return { model: name, provider: { type: 'openai', baseUrl, ...(apiKey !== undefined && { apiKey }) } }
+  }
+  return { deps, open }
+}
 
 /** Any endpoint that implements the chat completions API, with or without a key. */
 export const openaiCompatible = {
@@ -44,23 +53,10 @@ export const openaiCompatible = {
           ...(token !== undefined && { credential: MODEL_CREDENTIAL }),
           ...(modelCredential !== undefined && { credential: modelCredential }),
         },
-  create: async ({ model: { name, baseUrl, server }, charter }, { runtimeEnv, ...others }) => {
-    // The model runtime would send the requests for the egress proxy to the egress proxy as a proxy.
-    const env = server === undefined ? runtimeEnv : withoutProxy(runtimeEnv, baseUrl)
-    const deps = { ...others, ...(env && { runtimeEnv: env }) }
+  create: async ({ model, charter }, given) => {
+    const { name, baseUrl, server } = model
+    const { deps, open } = server === undefined ? directModel(model, given) : proxiedModel(model, given)
     const { createCopilotAgent } = await import('../copilot/copilot-agent.ts')
-    const open = async () => {
-      if (server !== undefined) {
-        // The egress proxy replaces the token by the key of the server.
-        const bearerTokenProvider = deps.fetchEgressToken
-        return { model: name, provider: { type: 'openai' as const, baseUrl, bearerTokenProvider } }
-      }
-      const apiKey = await deps.fetchToken()
-      return {
-        model: name,
-        provider: { type: 'openai' as const, baseUrl, ...(apiKey !== undefined && { apiKey }) },
-      }
-    }
     return createCopilotAgent(
       {
         name,

@@ -1,18 +1,24 @@
-import { MODEL_CREDENTIAL, OF_EACH_OWNER } from '../../../contracts/egress.ts'
+import { MODEL_CREDENTIAL, OF_EACH_OWNER, PROXY_IDENTITY } from '../../../contracts/egress.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Credentials } from './credentials.ts'
 import { isOwnId } from './user-credentials.ts'
+
+const RESERVED = {
+  [MODEL_CREDENTIAL]: 'the key of the model server',
+  [PROXY_IDENTITY]: 'tokens of the Azure identity of the egress proxy',
+} as const
 
 /** The credentials of the proxy: those of the operator's list, and the key of the model server. */
 export function withModelKey(
   credentials: Credentials,
   { openaiApiKey, modelCredential }: { readonly openaiApiKey?: string; readonly modelCredential?: string },
 ): Pick<Credentials, 'has' | 'read' | 'placeholderOf' | 'variableOf'> {
-  if (credentials.has(MODEL_CREDENTIAL))
-    throw new SandboxError(
-      'invalid_config',
-      `AGENTWEAVER_CREDENTIALS_FILE: the id ${MODEL_CREDENTIAL} is reserved for the key of the model server; use another one`,
-    )
+  for (const [id, use] of Object.entries(RESERVED))
+    if (credentials.has(id))
+      throw new SandboxError(
+        'invalid_config',
+        `AGENTWEAVER_CREDENTIALS_FILE: the id ${id} is reserved for ${use}; use another one`,
+      )
   const reserved = credentials.ids.find(isOwnId)
   if (reserved !== undefined)
     throw new SandboxError(

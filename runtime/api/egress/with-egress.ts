@@ -39,6 +39,7 @@ export function withEgress(provider: SandboxProvider, egress: SandboxEgress): Sa
     namespace: provider.namespace,
     start: () => provider.start(),
     ...(checks && { checks: () => checks.call(provider) }),
+    pools: () => provider.pools(),
     draft: (claimName) => provider.draft(claimName),
     claim: async (request) => connected(await provider.claim(request), request, egress),
     collect: (handle) => provider.collect(handle),

@@ -11,6 +11,8 @@ export type ReplyLimits = {
   readonly requester: string
   readonly what: string
   readonly remedy: string
+  /** Called for each reply that is refused or ends before it is complete. */
+  readonly onCut?: (reason: 'refused' | 'service_ended' | 'reader_closed') => void
 }
 
 /** Replies that stay open for long. Each needs memory or a connection, so their number is limited. */
@@ -36,6 +38,8 @@ export class OpenReplies {
     this.#open.set(controller, { requester, credential: request.credential })
     reply.raw.once('close', () => {
       this.#open.delete(controller)
+      if (controller.signal.aborted) this.#limits.onCut?.('service_ended')
+      else if (!reply.raw.writableFinished) this.#limits.onCut?.('reader_closed')
       controller.abort()
     })
     return controller.signal
@@ -44,6 +48,7 @@ export class OpenReplies {
   #refuseMore(one: string): void {
     const { perRequester, inAll, requester, what, remedy } = this.#limits
     const refuse = (who: string, count: number) => {
+      this.#limits.onCut?.('refused')
       throw new SandboxError(
         'too_many_streams',
         `${who} ${count} open ${what}, which is the limit. ${remedy}`,

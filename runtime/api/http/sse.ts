@@ -2,6 +2,8 @@ import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { RunEnvelope } from '../../../contracts/events.ts'
 import { HEARTBEAT_MS } from '../../../contracts/limits.ts'
+import { present } from '../../kit/present.ts'
+import type { StreamCut } from '../metrics/process-metrics.ts'
 import { callerOf } from './authenticate.ts'
 import { OpenReplies } from './open-replies.ts'
 import { Turns } from './turns.ts'
@@ -20,7 +22,8 @@ export class OpenStreams {
   readonly replies: OpenReplies
   readonly #turns = new Turns()
 
-  constructor({ perKey, inAll }: StreamLimits) {
+  /** `onCut`: called for each stream that is refused or ends before it is complete. */
+  constructor({ perKey, inAll }: StreamLimits, onCut?: (reason: StreamCut) => void) {
     this.replies = new OpenReplies({
       perRequester: perKey,
       inAll,
@@ -28,6 +31,7 @@ export class OpenStreams {
       requester: 'You have',
       what: 'event streams',
       remedy: 'Close some, or read pages of events.',
+      ...present({ onCut }),
     })
   }
 

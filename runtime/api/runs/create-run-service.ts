@@ -17,9 +17,10 @@ import { createRunViews } from './queue/queue-view.ts'
 import { watchQueue } from './queue/watch-queue.ts'
 import { createAuditReads } from './reads/audit-reads.ts'
 import { createModelList } from './reads/list-models.ts'
-import { renderMetrics } from './reads/metrics.ts'
+import { createOperationReads } from './reads/operation-reads.ts'
 import { createRunReads } from './reads/run-reads.ts'
 import { Holder } from './replicas/holder.ts'
+import { createPresence, type Presence } from './replicas/presence.ts'
 import { ReaperFigures, startReaper } from './replicas/reaper.ts'
 import { recoverRuns } from './replicas/recover.ts'
 import { holdStore } from './replicas/store-lease.ts'
@@ -56,15 +57,15 @@ export function createRunService(given: RunServiceDeps): RunService {
   const policy = createSandboxPolicy(deps, audit)
   const views = createRunViews(deps)
   const uploads = createUploads(deps, finishParts)
-  const commands = createRunCommands(deps, audit)
-  const file = createFileCalls(deps, audit)
+  const calls = { commands: createRunCommands(deps, audit), file: createFileCalls(deps, audit) }
   const start = { run: deps, policy, audit }
   const lifecycle = new Lifecycle({ deps, start, active, queue, uploads, views, finishParts })
   const findServing = servingRunFinder(deps, active)
-  const reaper = new ReaperFigures()
+  const { reaper, presence } = { reaper: new ReaperFigures(), presence: createPresence(deps) }
   let sweeps: ReturnType<typeof startSweeps> = []
   let lease: Awaited<ReturnType<typeof holdStore>> | undefined
   const onLost = () => {
+    deps.metrics?.lostLease('store')
     if (provider.shared) return sharing.abandonAll()
     deps.log.error('another service took over the store; the runs of this one end')
     void queue.close()
@@ -72,7 +73,7 @@ export function createRunService(given: RunServiceDeps): RunService {
   }
 
   /** Sandboxes outlive their process: several processes serve one store, and take over from each other. */
-  const sharing = createSharing(deps, { active, uploads, audit, queue, figures: reaper })
+  const sharing = createSharing(deps, { active, uploads, audit, queue, presence, figures: reaper })
 
   return {
     async hold() {
@@ -111,12 +112,12 @@ export function createRunService(given: RunServiceDeps): RunService {
     ...createRunReads({ ...deps, views }, findServing),
     ...createDecisions({ store, approvals, active, queue, log: deps.log }),
     ...createPushes({ start, audit, findServing, queue, lifecycle }),
-    ...createSandboxUses(findServing, { commands, file }),
+    ...createSandboxUses(findServing, calls),
 
     ...policyCalls(deps, policy, audit),
     ...createRestrictionCalls(deps, audit, () => queue.wake()),
     ...recordCalls({ ...deps, views }, audit),
-    metrics: () => renderMetrics({ store, active, reaper }),
+    ...createOperationReads({ ...deps, active, reaper, presence }),
   }
 }
 
@@ -193,12 +194,13 @@ type SharingParts = TakeoverParts & {
   readonly audit: AuditTrail
   readonly queue: Dispatcher
   readonly figures: ReaperFigures
+  readonly presence: Presence
 }
 
 /** The life of a process among others that serve the same store. */
 function createSharing(deps: RunDeps & { readonly holder: Holder }, parts: SharingParts) {
   const { store, provider, holder, log } = deps
-  const { active, audit, queue, figures } = parts
+  const { active, audit, queue, figures, presence } = parts
   let reaper: ReturnType<typeof startReaper> | undefined
   let watching: ReturnType<typeof watchAbandonedRuns> | undefined
   const abandonAll = () => {
@@ -208,7 +210,12 @@ function createSharing(deps: RunDeps & { readonly holder: Holder }, parts: Shari
     abandonAll,
     async start() {
       await provider.start()
-      await holder.hold(store, { ttlMs: HOLDER_TTL_MS, onLost: abandonAll, log })
+      const onLost = () => {
+        deps.metrics?.lostLease('process')
+        abandonAll()
+      }
+      await holder.hold(store, { ttlMs: HOLDER_TTL_MS, onLost, log })
+      await presence.start()
       await takeOverRuns(deps, active)
       watching = watchAbandonedRuns(deps, parts, TAKEOVER_EVERY_MS)
       provider.claims?.onRoom(() => queue.noteRoom())
@@ -218,6 +225,7 @@ function createSharing(deps: RunDeps & { readonly holder: Holder }, parts: Shari
     async close() {
       await watching?.stop()
       await reaper?.stop()
+      await presence.stop()
       abandonAll()
       await Promise.race([Promise.all(active.list().map(({ finished }) => finished)), delay(CLOSE_GRACE_MS)])
       await holder.release(store)

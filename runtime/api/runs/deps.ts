@@ -6,6 +6,7 @@ import type { SandboxProvider } from '../../sandboxes/provider.ts'
 import type { RunEnding } from '../../store/columns.ts'
 import type { RunRow, RunTouched, Store } from '../../store/store.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
+import type { ProcessMetrics } from '../metrics/process-metrics.ts'
 import type { WorkspaceBounds } from './admit/workspace-admission.ts'
 import type { RunRedactor } from './ingest/redacted-events.ts'
 import type { Restrictions } from './restrictions/restrictions.ts'
@@ -101,6 +102,8 @@ export type RunDeps = {
   readonly redactResult: (text: string, run: Pick<RunRow, 'owner' | 'settings'>) => string
   readonly clock: () => Date
   readonly log: Log
+  /** @default nothing is measured */
+  readonly metrics?: ProcessMetrics
   /** A command started this service for one run: it drives only runs that it started, and they end with it. */
   readonly isTemporary?: boolean
   /** The name of this process as the driver of runs. It begins to drive none while the lease of its name is lost. */

@@ -16,6 +16,7 @@ import type {
 } from '../../../contracts/api.ts'
 import type { ApiRole } from '../../../contracts/api-keys.ts'
 import type { AuditPage, AuditVerification } from '../../../contracts/audit.ts'
+import type { Diagnostics } from '../../../contracts/diagnostics.ts'
 import type { RunEnvelope } from '../../../contracts/events.ts'
 import type { FileOperation } from '../../../contracts/files.ts'
 import type { ModelList } from '../../../contracts/models.ts'
@@ -207,6 +208,9 @@ export interface RunService {
    * complete.
    */
   verifyAudit(caller: Caller, only: OneChain): Promise<AsyncIterable<AuditVerification>>
+
+  /** `forbidden` except for operators and auditors. */
+  readDiagnostics(caller: Caller): Promise<Diagnostics>
 
   ready(): Promise<Readiness>
   /** Prometheus text format. */

@@ -4,6 +4,7 @@ import type { ShareRequest } from '../../../contracts/egress-budgets.ts'
 import { delay } from '../../kit/deadline.ts'
 import type { Log } from '../../kit/log.ts'
 import { present } from '../../kit/present.ts'
+import type { ProxyIdentity } from '../credentials/proxy-identity.ts'
 import { CredentialValues } from '../credentials/values.ts'
 import { EGRESS_LIMITS, type EgressLimits } from '../limits.ts'
 import type { Resolve } from '../look-ups.ts'
@@ -32,6 +33,8 @@ export interface ReplicaOptions extends ControlPlace {
   readonly roots?: readonly string[]
   readonly drain?: DrainTimes
   readonly limits?: EgressLimits
+  /** The Azure identity of the process that inserts credentials. */
+  readonly identity?: ProxyIdentity
 }
 
 export type ReplicaListen =
@@ -72,7 +75,7 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
       if (run.success) queue.add(run.data)
     },
     reserve: (request) => reserve({ url, tokenFile }, request),
-    ...partsOf(listen, { url, tokenFile }),
+    ...partsOf(options, { url, tokenFile }),
     closedBy: () => lease.refusal,
     ...present({ resolve, upstream, roots, limits }),
   })
@@ -133,12 +136,13 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
 }
 
 /** Values are read with the token of this process, which the other one does not have. */
-const partsOf = (listen: ReplicaListen, place: ControlPlace) =>
+const partsOf = ({ listen, identity }: Pick<ReplicaOptions, 'listen' | 'identity'>, place: ControlPlace) =>
   'socketPath' in listen
     ? {
         credentials: new CredentialValues({
           fetch: (wanted) => fetchCredential({ ...place, readSecret: listen.readSecret }, wanted),
         }),
+        ...present({ identity }),
       }
     : {
         // All connections come through this process, so it counts the bytes.

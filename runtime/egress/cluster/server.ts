@@ -1,14 +1,17 @@
-import { AZURE_KEYS } from '../../../contracts/azure-identity.ts'
+import { AZURE_KEYS } from '../../../contracts/azure-identity-env.ts'
 import {
   EGRESS_PROXY_ENV_PREFIX,
   EgressProxyEnv,
   UPSTREAM_PROXY_KEY,
 } from '../../../contracts/egress-proxy-env.ts'
+import { workloadIdentityOf } from '../../azure/workload-identity.ts'
 import { messageOf } from '../../kit/errors.ts'
 import { createLog } from '../../kit/log.ts'
 import { parseEnv } from '../../kit/parse-env.ts'
 import { present } from '../../kit/present.ts'
+import type { ProxyIdentity } from '../credentials/proxy-identity.ts'
 import { parseUpstreamProxy } from '../upstream-proxy.ts'
+import { behind, createAzureIdentity } from './azure-identity.ts'
 import { type ReplicaListen, startReplica } from './replica.ts'
 import { readerOfVault } from './user-vault.ts'
 
@@ -23,9 +26,7 @@ function refuse(error: unknown): never {
 
 function readEnv(): EgressProxyEnv {
   try {
-    // A shell may have the variables of Azure for another purpose, so they are read only with a vault.
-    const also = process.env['AGENTWEAVER_EGRESS_VAULT_URL'] === undefined ? [] : AZURE_KEYS
-    return parseEnv(EgressProxyEnv, process.env, { prefix: EGRESS_PROXY_ENV_PREFIX, also })
+    return parseEnv(EgressProxyEnv, process.env, { prefix: EGRESS_PROXY_ENV_PREFIX, also: AZURE_KEYS })
   } catch (error) {
     return refuse(error)
   }
@@ -42,23 +43,24 @@ function listenFor(role: string | undefined): ReplicaListen {
 }
 
 /** Undefined without a vault. */
-function vaultReader({
-  AGENTWEAVER_EGRESS_VAULT_URL: vaultUrl,
-  AZURE_AUTHORITY_HOST: authority,
-  AZURE_CLIENT_ID: clientId,
-  AZURE_FEDERATED_TOKEN_FILE: tokenFile,
-  AZURE_TENANT_ID: tenantId,
-  [UPSTREAM_PROXY_KEY]: upstreamUrl,
-}: EgressProxyEnv) {
-  if (!vaultUrl || !authority || !clientId || !tokenFile || !tenantId) return undefined
-  const through = upstreamUrl === undefined ? undefined : parseUpstreamProxy(upstreamUrl)
-  const proxy = through && { host: `http://${through.host}`, port: through.port }
-  const identity = { authority: new URL(authority).origin, clientId, tokenFile, tenantId }
-  return readerOfVault({ vaultUrl, identity: { ...identity, ...present({ proxy }) } })
+function vaultReader({ AGENTWEAVER_EGRESS_VAULT_URL: vaultUrl }: EgressProxyEnv) {
+  const identity = workloadIdentityOf(env)
+  return vaultUrl && identity ? readerOfVault({ vaultUrl, identity: behind(identity, proxy) }) : undefined
+}
+
+/** The process that all connections reach must have no identity. */
+function identityFor(role: string | undefined): ProxyIdentity | undefined {
+  const { AGENTWEAVER_EGRESS_FOUNDRY_URL: url } = env
+  const identity = workloadIdentityOf(env)
+  if (url === undefined || identity === undefined) return undefined
+  if (role !== CREDENTIAL_ROLE)
+    return refuse(new Error(`AGENTWEAVER_EGRESS_FOUNDRY_URL is only for "${CREDENTIAL_ROLE}"`))
+  return createAzureIdentity({ identity, upstream: url, proxy, log })
 }
 
 const env = readEnv()
 const upstream = env[UPSTREAM_PROXY_KEY]
+const proxy = upstream === undefined ? undefined : parseUpstreamProxy(upstream)
 const log = createLog({
   level: env.AGENTWEAVER_EGRESS_LOG_LEVEL,
   write: (line) => process.stderr.write(line),
@@ -70,7 +72,7 @@ async function main(): Promise<void> {
     tokenFile: env.AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE,
     listen: listenFor(process.argv[2]),
     healthPort: env.AGENTWEAVER_EGRESS_HEALTH_PORT,
-    ...(upstream !== undefined && { upstream: parseUpstreamProxy(upstream) }),
+    ...present({ upstream: proxy, identity: identityFor(process.argv[2]) }),
     log,
   })
   log.info('listening', { port: replica.port })

@@ -1,10 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
-import type {
-  EgressDestination,
-  EgressGeneration,
-  EgressPush,
-  EgressReport,
+import {
+  type EgressDestination,
+  type EgressGeneration,
+  type EgressPush,
+  type EgressReport,
+  PROXY_IDENTITY,
 } from '../../../contracts/egress.ts'
 import { messageOf } from '../../kit/errors.ts'
 import type { Target } from '../authority.ts'
@@ -15,6 +16,7 @@ import type { PushFault } from '../git/push-list.ts'
 import type { Refusal } from '../refusals.ts'
 import { EchoSearch } from './echo.ts'
 import { attachTo, findPlaceholder, withCredential } from './insert.ts'
+import { type ProxyIdentity, tokenOfIdentity } from './proxy-identity.ts'
 import { CredentialUses } from './uses.ts'
 import type { CredentialValues } from './values.ts'
 
@@ -23,6 +25,8 @@ type Judged = Pick<EgressGeneration, 'runId' | 'generation' | 'placeholders' | '
 export interface CredentialGateOptions {
   readonly generation: Judged
   readonly values: CredentialValues
+  /** Only for requests of agents to their models. @default the proxy has none */
+  readonly identity?: ProxyIdentity | undefined
   readonly report: (report: EgressReport) => void
   readonly now: () => number
   readonly repeatMs: number
@@ -155,9 +159,12 @@ export class CredentialGate {
     }
   }
 
-  /** The value for a request of the agent itself, and how the answer is examined. */
-  async give(credential: string, host: string) {
-    const value = await this.#valueOf(credential)
+  /** The value for a request of the agent itself to its model, and how the answer is examined. */
+  async give(credential: string, { host, upstream }: { readonly host: string; readonly upstream: string }) {
+    const value =
+      credential === PROXY_IDENTITY
+        ? await tokenOfIdentity(this.#options.identity, upstream)
+        : await this.#valueOf(credential)
     if (!value.ok) return value
     this.#uses.add(credential, host)
     const nothing = () => undefined

@@ -143,13 +143,13 @@ export class ModelRequests {
   }
 
   async #credentialOf({
-    route: { credential, header },
+    route: { credential, header, upstream },
     server,
   }: Route): Promise<{ readonly headers: readonly string[]; readonly guard?: AnswerGuard }> {
     if (credential === undefined) return { headers: [] }
-    const given = await this.#options.gate?.give(credential, server.target.host.name)
+    const given = await this.#options.gate?.give(credential, { host: server.target.host.name, upstream })
     if (!given) throw new RequestRefused(NO_CREDENTIALS.refusal)
-    if (!given.ok) throw new RequestRefused(given.refusal)
+    if (!given.ok) throw new RequestRefused(given.refusal, 'status' in given ? given.status : undefined)
     const { value, answer } = given
     return {
       headers: header === 'api-key' ? ['api-key', value] : ['Authorization', `Bearer ${value}`],

@@ -6,6 +6,7 @@ import type {
   ClaimRequest,
   DeploymentClaims,
   PodIdentities,
+  PoolFigures,
   ProviderCheck,
   SandboxProvider,
   SharedSandboxes,
@@ -15,6 +16,7 @@ import { ClaimHandle } from './claims/claim-handle.ts'
 import { ClaimObject } from './claims/claim-objects.ts'
 import { createClaimWatches } from './claims/claim-watches.ts'
 import { deleteClaim } from './claims/delete-claim.ts'
+import { poolFigures } from './claims/pool-figures.ts'
 import { watchForRoom } from './claims/watch-room.ts'
 import { createKubeApi } from './client/kube-api.ts'
 import { claimsIn } from './client/resource.ts'
@@ -43,6 +45,12 @@ export class KubernetesProvider implements SandboxProvider {
 
   checks(): readonly ProviderCheck[] {
     return this.#open?.watches.checks() ?? [{ name: 'cluster', ok: false, detail: 'not connected yet' }]
+  }
+
+  pools(): PoolFigures[] {
+    const { pool, deploymentId } = this.#options
+    const { watches } = this.#open ?? {}
+    return watches ? poolFigures(watches, { pool, deploymentId }) : []
   }
 
   draft(claimName: string): ClaimHandle {

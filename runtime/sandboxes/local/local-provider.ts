@@ -4,7 +4,7 @@ import type { Selection } from '../../executors/select.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { sweepOwnedFolders } from '../../kit/owned-folder.ts'
 import { startTimeOf } from '../../kit/start-time.ts'
-import type { BoundSandbox, ClaimRequest, SandboxProvider } from '../provider.ts'
+import type { BoundSandbox, ClaimRequest, PoolFigures, SandboxProvider } from '../provider.ts'
 import { type HostProcess, type HostProcessOptions, startHostProcess } from './host-process.ts'
 import { killGroup } from './process-group.ts'
 import { removeSandboxFolder, SANDBOX_FOLDER_PREFIX } from './sandbox-folder.ts'
@@ -31,6 +31,7 @@ export class LocalProvider implements SandboxProvider {
   /** Sandboxes whose folders are not removed yet, also if their processes have ended. */
   readonly #hosts = new Set<HostProcess>()
   readonly #dead = new WeakSet<HostProcess>()
+  readonly #claimed = new Set<HostProcess>()
   #closed = false
 
   constructor(options: LocalProviderOptions) {
@@ -45,12 +46,19 @@ export class LocalProvider implements SandboxProvider {
     this.#refill()
   }
 
+  pools(): PoolFigures[] {
+    const claimed = this.#claimed.size
+    const ready = [...this.#hosts].filter((host) => !this.#claimed.has(host) && !this.#dead.has(host)).length
+    return [{ name: 'this machine', ready, starting: this.#starting.size, claimed }]
+  }
+
   /** Nothing to store: there is no process yet, and the next start removes folders of dead services. */
   draft(): undefined {}
 
   async claim(request: ClaimRequest): Promise<BoundSandbox> {
     const startedAt = performance.now()
     const { host, launch } = await this.#take()
+    this.#claimed.add(host)
     setTimeout(() => this.#refill(), REFILL_DELAY_MS)
     const { detection } = await this.#options.selectIsolation()
     try {
@@ -100,6 +108,7 @@ export class LocalProvider implements SandboxProvider {
   async #destroy(host: HostProcess): Promise<void> {
     await host.destroy()
     this.#hosts.delete(host)
+    this.#claimed.delete(host)
   }
 
   #refill(): void {

@@ -54,13 +54,13 @@ const sliced = on('managedidentity:UserAssignedIdentity agentweaver-dev-pr-examp
 const trusted = on(
   'managedidentity:FederatedIdentityCredential agentweaver-prod-agent-host-agentweaver-sandboxes',
 )
+const builtIn = (guid: string) => `/subscriptions/s/providers/Microsoft.Authorization/roleDefinitions/${guid}`
 /** It lists secrets too. */
-const SECRETS_USER =
-  '/subscriptions/s/providers/Microsoft.Authorization/roleDefinitions/4633458b-17de-408a-b874-0445c86b69e6'
-const VAULT_CONTRIBUTOR =
-  '/subscriptions/s/providers/Microsoft.Authorization/roleDefinitions/f25e0fa2-a7c8-4377-a976-54943a77a395'
-const OFFICER =
-  '/subscriptions/s/providers/Microsoft.Authorization/roleDefinitions/b86a8fe4-44ce-4948-aee5-eccb2c155cd7'
+const SECRETS_USER = builtIn('4633458b-17de-408a-b874-0445c86b69e6')
+/** It calls models, which the identity of the egress proxy does for sandboxes. */
+const MODEL_USER = builtIn('5e0bd9bd-7b93-4f28-af87-19fc36ad61bd')
+const VAULT_CONTRIBUTOR = builtIn('f25e0fa2-a7c8-4377-a976-54943a77a395')
+const OFFICER = builtIn('b86a8fe4-44ce-4948-aee5-eccb2c155cd7')
 
 export const MUTANTS: readonly Mutant[] = [
   kata('kata-os', 'osSKU', 'Ubuntu', /is "Ubuntu": set it to "AzureLinux" or "AzureLinux3"/),
@@ -304,6 +304,7 @@ export const MUTANTS: readonly Mutant[] = [
     mayBeUnknown: true,
   },
   { ...sandboxGrant('rbac-split', 'roleDefinitionId', SECRETS_USER, /nothing else/), mayBeUnknown: true },
+  { ...sandboxGrant('rbac-split', 'roleDefinitionId', MODEL_USER, /nothing else/), mayBeUnknown: true },
   own(
     'rbac-split',
     'permissions[0].dataActions',

@@ -1,4 +1,4 @@
-import type { RequestedAgent } from '../../../../contracts/agents.ts'
+import type { AgentConfig, RequestedAgent } from '../../../../contracts/agents.ts'
 import { connectsItself, resolveAgent } from '../../../agents/registry.ts'
 import type { RunDeps } from '../deps.ts'
 import { modelUrlOf } from './model-url.ts'
@@ -13,10 +13,14 @@ export async function admitAgent(
   request: RequestedAgent,
   owner: string,
 ): Promise<RequestedAgent> {
-  const { agent } = resolveAgent(request, deps.models, owner)
-  await modelUrlOf(deps, request)
-  if (connectsItself(request)) await deps.modelProxy?.requireRunning?.()
+  const named = withModel(request, resolveAgent(request, deps.models, owner).agent)
+  await modelUrlOf(deps, named)
+  if (connectsItself(named)) await deps.modelProxy?.requireRunning?.()
+  return named
+}
+
+/** The model is stored with the run, so that the run keeps it when the operator changes the default. */
+function withModel(request: RequestedAgent, agent: AgentConfig): RequestedAgent {
   if (request.kind === 'scripted' || !('model' in agent)) return request
-  // Stored with the run, so that it keeps its model when the operator changes the default.
   return { ...request, model: typeof agent.model === 'string' ? agent.model : agent.model.name }
 }

@@ -27,7 +27,7 @@ import {
 } from './finish.ts'
 import { obtainSandbox } from './obtain-sandbox.ts'
 import { openRelay } from './open-relay.ts'
-import { type Patience, patiently, patientStore } from './patient-store.ts'
+import { countRetries, type Patience, patiently, patientStore } from './patient-store.ts'
 import type { Position, TurnEnded } from './read-position.ts'
 import { repeatRequests } from './repeat-requests.ts'
 import { endingAfterLoss } from './requeue.ts'
@@ -84,7 +84,7 @@ export class ActiveRun {
     this.#suspendAskedAt = run.suspendAskedAt
     this.#carried = new Set(run.carriedCalls)
     this.#log = given.log.child({ runId: run.id })
-    this.#patience = { signal: this.#abandoned.signal, log: this.#log }
+    this.#patience = { signal: this.#abandoned.signal, log: this.#log, onRetry: countRetries(given) }
     const deps = { ...given, store: patientStore(given.store, this.#patience) }
     this.#deps = deps
     this.#parts = parts
@@ -341,8 +341,8 @@ export class ActiveRun {
       onCommitted: (committed) => this.#onCommitted(committed),
       heldUntil: this.#restricted.heldUntil,
       beforePost: (to, decisions) => this.#checkpoints.beforePost(launched, to, decisions),
-      signal: this.#departure.relayStop.signal,
-      log: this.#log,
+      ...{ signal: this.#departure.relayStop.signal, log: this.#log },
+      onBroken: () => this.#deps.metrics?.cutStream('sandbox_broken'),
     })
     this.#departure.relaying = relay.run().catch((error) => this.#fail(error))
     const serving = { ...launched, relay }

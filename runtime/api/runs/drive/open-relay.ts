@@ -4,7 +4,10 @@ import { MAX_EVENT_CHARACTERS } from '../ingest/event-weight.ts'
 import { Relay, type RelayOptions } from '../ingest/relay.ts'
 import type { Obtained } from './obtain-sandbox.ts'
 
-type Hooks = Pick<RelayOptions, 'onCommitted' | 'beforePost' | 'heldUntil' | 'signal' | 'log'> & {
+type Hooks = Pick<
+  RelayOptions,
+  'onCommitted' | 'beforePost' | 'heldUntil' | 'signal' | 'log' | 'onBroken'
+> & {
   readonly begun: Promise<void> | undefined
 }
 

@@ -4,12 +4,21 @@ import type { Log } from '../../../kit/log.ts'
 import { mapMethods } from '../../../store/reporting-faults.ts'
 import type { Store } from '../../../store/store.ts'
 import { isStoreFault } from '../../../store/store-fault.ts'
+import type { RunDeps } from '../deps.ts'
 
 export type Patience = {
   /** Ends the waiting; the work then rejects with the fault of the store. */
   readonly signal: AbortSignal
   readonly log: Log
+  /** Called before each repetition. */
+  readonly onRetry?: (() => void) | undefined
 }
+
+/** Counts the repetitions, if anything is measured. */
+export const countRetries =
+  ({ metrics }: Pick<RunDeps, 'metrics'>) =>
+  () =>
+    metrics?.retried('store')
 
 const FIRST_WAIT_MS = 50
 const LONGEST_WAIT_MS = 1_000
@@ -39,7 +48,12 @@ async function attemptOf<T>(work: () => Promise<T>): Promise<{ value: T } | { fa
   }
 }
 
-async function waitAfter(fault: SandboxError, attempt: number, { signal, log }: Patience): Promise<void> {
+async function waitAfter(
+  fault: SandboxError,
+  attempt: number,
+  { signal, log, onRetry }: Patience,
+): Promise<void> {
+  onRetry?.()
   if (attempt === 1) log.warn('the store cannot be used; trying again', { error: fault.message })
   const waitMs = Math.min(FIRST_WAIT_MS * 2 ** (attempt - 1), LONGEST_WAIT_MS)
   await delay(waitMs, signal).catch(() => {

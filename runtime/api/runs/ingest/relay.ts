@@ -27,6 +27,8 @@ export type RelayOptions = {
   readonly beforePost?: (relay: Relay, decisions: readonly CallDecision[]) => Promise<void>
   /** While it returns a time, the sandbox keeps every call until then, although it is decided. @default no time */
   readonly heldUntil?: () => string | undefined
+  /** Called when the stream of the sandbox broke. */
+  readonly onBroken?: () => void
   /** Characters of events that the run may send in all. */
   readonly maxWeight: number
   readonly signal: AbortSignal
@@ -79,12 +81,13 @@ export class Relay {
 
   /** Relays until the signal aborts; rejects where the sandbox cannot be followed any longer. */
   async run(): Promise<void> {
-    const { signal, log } = this.#options
+    const { signal, log, onBroken } = this.#options
     let fruitless = 0
     while (!signal.aborted) {
       const before = this.#committedThrough
       const failure = await this.#attach()
       if (signal.aborted) return
+      onBroken?.()
       if (failure instanceof SandboxError && FINAL.has(failure.code)) throw failure
       fruitless = this.#committedThrough > before ? 0 : fruitless + 1
       if (fruitless >= MAX_FRUITLESS_ATTACHES) throw unfollowable(failure)

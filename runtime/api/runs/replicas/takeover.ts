@@ -34,7 +34,7 @@ export function watchAbandonedRuns(
 }
 
 export async function takeOverRuns(
-  { store, holder, log }: Pick<RunDeps, 'store' | 'holder' | 'log'>,
+  { store, holder, log, metrics }: Pick<RunDeps, 'store' | 'holder' | 'log' | 'metrics'>,
   active: { launch(run: RunRow): unknown },
 ): Promise<void> {
   if (holder.isLost) return
@@ -44,6 +44,7 @@ export async function takeOverRuns(
       const taken = await take(store, { id, ...present({ holder: former }) }, holder.id)
       if (!taken) return
       log.warn('a run whose process is gone is taken over', { runId: id, state: taken.state })
+      metrics?.tookOver()
       active.launch(taken)
     })
   }

@@ -25,6 +25,13 @@ export function watchForRoom({ claims, sandboxes }: ClaimWatches, listener: () =
 }
 
 const isSpare = (sandbox: SandboxObject | undefined): boolean =>
-  sandbox !== undefined &&
-  controllerOf(sandbox)?.kind === POOL_KIND &&
-  conditionOf(sandbox.status?.conditions, 'Ready')?.status === 'True'
+  sandbox !== undefined && poolOf(sandbox) !== undefined && isReady(sandbox)
+
+/** The pool that an unclaimed Sandbox waits in. */
+export function poolOf(sandbox: SandboxObject): string | undefined {
+  const controller = controllerOf(sandbox)
+  return controller?.kind === POOL_KIND ? controller.name : undefined
+}
+
+export const isReady = ({ status }: SandboxObject): boolean =>
+  conditionOf(status?.conditions, 'Ready')?.status === 'True'

@@ -1,0 +1,21 @@
+import type { Environment } from './schema.ts'
+
+/** Path of the API of an Azure AI resource that takes requests like those of OpenAI. */
+const PATH = '/openai/v1'
+
+/** Base URL of the models of kind `foundry`, which the API and the egress proxy must know alike. Undefined without such models. */
+export function foundryUrl({
+  infra: { azure },
+  models: { foundry },
+}: Pick<Environment, 'infra' | 'models'>): string | undefined {
+  return foundry && azure?.modelHost !== undefined ? `https://${azure.modelHost}${PATH}` : undefined
+}
+
+/** Why the egress proxy needs its second container, which inserts credentials. Undefined if nothing does. */
+export const reasonForCredentials = ({
+  egress,
+  models,
+}: Pick<Environment, 'egress' | 'models'>): string | undefined => {
+  if (egress.credentials) return 'egress.credentials names credentials'
+  return models.foundry ? 'models.foundry names models, whose tokens this container gets' : undefined
+}

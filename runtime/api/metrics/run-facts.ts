@@ -1,0 +1,99 @@
+import type { RunEvent } from '../../../contracts/events.ts'
+import type { ApprovalRow } from '../../store/store.ts'
+import type { ProcessMetrics } from './process-metrics.ts'
+
+/** Something that a committed transaction says about a run. */
+export type Fact =
+  | { readonly kind: 'event'; readonly runId: string; readonly event: RunEvent }
+  | { readonly kind: 'requested'; readonly runId: string }
+  | { readonly kind: 'decision'; readonly approval: ApprovalRow; readonly state: ApprovalRow['state'] }
+
+/** What is under way in a run that this process drives. Times are of the monotonic clock. */
+type UnderWay = { requestedAt?: number; launch?: 'warm' | 'cold'; turnAt?: number }
+
+/** A run that another replica took over leaves its entry behind; the oldest entries make room. */
+const MAX_RUNS = 10_000
+
+/**
+ * Measures runs by their committed events. A launch or a turn that another replica began is not measured, because its
+ * beginning is not known here.
+ */
+export class RunFacts {
+  readonly #metrics: ProcessMetrics
+  readonly #runs = new Map<string, UnderWay>()
+
+  constructor(metrics: ProcessMetrics) {
+    this.#metrics = metrics
+  }
+
+  note(fact: Fact): void {
+    if (fact.kind === 'event') this.#onEvent(fact.runId, fact.event)
+    else if (fact.kind === 'requested') this.#of(fact.runId).requestedAt = performance.now()
+    else this.#onDecision(fact.approval, fact.state)
+  }
+
+  #onEvent(runId: string, event: RunEvent): void {
+    switch (event.type) {
+      case 'sandbox.execution_pod.bound':
+        this.#of(runId).launch = event.data.launch
+        this.#metrics.binds.observe({ launch: event.data.launch }, event.data.bindMs / 1_000)
+        break
+      case 'run.started':
+      case 'run.resumed':
+        this.#onLaunched(runId)
+        break
+      case 'turn.started':
+        this.#of(runId).turnAt = performance.now()
+        break
+      case 'turn.ended':
+        this.#onTurnEnded(runId, event.data.state)
+        break
+      case 'subtask.pending_capacity':
+        this.#runs.delete(runId)
+        this.#metrics.retried('launch')
+        break
+      case 'run.interrupted':
+        this.#runs.delete(runId)
+        this.#metrics.retried('run')
+        break
+      case 'run.failed':
+        this.#metrics.runFailed(event.data.code)
+        break
+      case 'run.suspended':
+      case 'done':
+        this.#runs.delete(runId)
+        break
+    }
+  }
+
+  #onTurnEnded(runId: string, state: string): void {
+    const run = this.#runs.get(runId)
+    if (run?.turnAt === undefined) return
+    this.#metrics.turns.observe({ state }, secondsSince(run.turnAt))
+    delete run.turnAt
+  }
+
+  #onLaunched(runId: string): void {
+    const run = this.#runs.get(runId)
+    if (run?.requestedAt === undefined || run.launch === undefined) return
+    this.#metrics.launches.observe({ launch: run.launch }, secondsSince(run.requestedAt))
+    delete run.requestedAt
+  }
+
+  #onDecision({ kind, createdAt }: ApprovalRow, decision: ApprovalRow['state']): void {
+    const seconds = Math.max(0, Date.now() - Date.parse(createdAt)) / 1_000
+    this.#metrics.approvalWaits.observe({ kind, decision }, seconds)
+  }
+
+  #of(runId: string): UnderWay {
+    const known = this.#runs.get(runId)
+    if (known) return known
+    const added: UnderWay = {}
+    this.#runs.set(runId, added)
+    const [oldest] = this.#runs.keys()
+    if (this.#runs.size > MAX_RUNS && oldest !== undefined) this.#runs.delete(oldest)
+    return added
+  }
+}
+
+const secondsSince = (at: number): number => (performance.now() - at) / 1_000
