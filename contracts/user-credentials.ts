@@ -47,6 +47,8 @@ export const SetUserCredential = z.strictObject({
     .string()
     .regex(/^[\x21-\x39\x3b-\x7e]{1,128}$/, 'must be of visible ASCII characters without ":"')
     .optional(),
+  /** `false`: stores the value without asking its server whether it accepts it. @default true */
+  check: z.boolean().optional(),
 })
 export type SetUserCredential = z.infer<typeof SetUserCredential>
 

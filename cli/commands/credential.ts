@@ -21,7 +21,7 @@ import {
 const KINDS = UserCredentialKind.options.join(', ')
 
 const HostOptions = ServiceOptions.extend({ host: z.string().optional() })
-const SetOptions = HostOptions.extend({ user: z.string().optional() })
+const SetOptions = HostOptions.extend({ user: z.string().optional(), check: z.boolean() })
 
 const HOST_OPTION = ['--host <host>', 'for git and registry: the host of the server'] as const
 
@@ -49,15 +49,19 @@ function setCommand(context: CliContext): Command {
       '--user <name>',
       'the user of Basic authentication (default: x-access-token for git, a bearer token for registry)',
     )
+    .option('--no-check', 'store the value without asking its server whether it accepts it')
   command.action(async (name: string) => {
-    const { host, user, ...options } = parseOptions(SetOptions, command)
+    const { host, user, check, ...options } = parseOptions(SetOptions, command)
     const { terminal } = context
     const kind = kindOf(name)
     requireHost(kind, host)
     const value = await readValue(terminal, host === undefined ? kind : `${kind} ${host}`)
     if (value === undefined) return context.exit(EXIT.interrupted)
     await using connection = await openConnection(context, options, { whenAbsent: 'start' })
-    const credential = await connection.client.setCredential(kind, { value, ...present({ host, user }) })
+    const credential = await connection.client.setCredential(kind, {
+      ...{ value, ...present({ host, user }) },
+      ...(!check && { check }),
+    })
     if (options.json) terminal.json(credential)
     else
       terminal.print(

@@ -111,7 +111,9 @@ export async function composeEgress(
       hosts: rules.credentialHosts,
       modelProxy: egress,
       onModelBudgetSpent: (listener) => budgets.onSpent(listener),
-      check: createCredentialCheck(egress, { routeTo: checkRoute(rules), hosts }),
+      check: createCredentialCheck(egress, {
+        ...{ routeTo: checkRoute(rules), gitServer: rules.gitServer, hosts },
+      }),
     }
   }
   const { namespaces, serviceAccounts } = names(sandboxes.slice)

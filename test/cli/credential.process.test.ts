@@ -69,6 +69,13 @@ describe('"agentweaver credential"', () => {
     expect(verified.status).toBe(0)
   })
 
+  test('asks no server with --no-check', async () => {
+    const { status, stderr } = await credential(['set', 'registry', '--host', REGISTRY, '--no-check'], VALUE)
+
+    expect(status).toBe(0)
+    expect(stderr).toBe('The value was not checked: you asked to store it without a check.\n')
+  })
+
   test.each([
     [['set', 'password'], VALUE, 'The kinds are github, git, openai-compatible, registry.'],
     [['set', 'registry'], VALUE, 'Name the host: --host npm.corp.example.com.'],

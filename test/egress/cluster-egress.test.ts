@@ -48,6 +48,7 @@ function rig({
       loosenedFor: () => ['a.example'],
       addressesOf: () => undefined,
       credentialHosts: { git: new Set(), registry: new Set() },
+      gitServer: () => undefined,
       ofAgentHost: [],
     },
     credentials: {

@@ -27,6 +27,8 @@ it('clones and pushes at a git server with the token of the owner, which is nowh
   const { run, gitlab, git, userCredentials, store, config } = await aServiceOfTwo({ gitlab: '' })
   const got = credentialsAt(gitlab)
   const set = await userCredentials.set(alice, 'git', { host: GITLAB, value: TOKENS.alice, user: 'oauth2' })
+  // The check asks without a credential, too.
+  got.length = 0
 
   const own = await run(
     alice,
@@ -58,6 +60,7 @@ it('permits with it what the entry and the run permit, and drops another credent
   const { run, gitlab, userCredentials } = await aServiceOfTwo({ gitlab: '' })
   const got = credentialsAt(gitlab)
   await userCredentials.set(alice, 'git', { host: GITLAB, value: TOKENS.alice })
+  got.length = 0
 
   const { results, events } = await run(
     alice,
@@ -105,6 +108,7 @@ it('does not take the credential git of an operator for the one of an owner', as
   expect(passwords()).toEqual(new Set([TOKENS.operator]))
 
   const { credentialId } = await userCredentials.set(alice, 'git', { host: GITLAB, value: TOKENS.alice })
+  got.length = 0
   const own = await run(alice, CLONE)
   expect(own.results[0]).toContain('exit 0')
   expect(dataOf(own.events, 'egress.credential_used')[0]).toMatchObject({ credentialId })
@@ -115,4 +119,38 @@ it('does not start with the credential git in an entry that the operator’s lis
   await expect(aServiceOfTwo({ gitlab: 'credential: git,' })).rejects.toThrow(
     /names the credential git, which AGENTWEAVER_CREDENTIALS_FILE does not list/,
   )
+})
+
+it('asks the git server whether it accepts a token, and stores none that it refuses unless a person wants it', async () => {
+  const { userCredentials, gitlab, store } = await aServiceOfTwo({ gitlab: '' })
+  const got = credentialsAt(gitlab)
+  const set = (value: string, more = {}) =>
+    userCredentials.set(alice, 'git', { host: GITLAB, value, ...more })
+  const wrong = 'glpat-aTokenThatTheServerDoesNotKnow1'
+
+  await expect(set(wrong)).rejects.toMatchObject({
+    code: 'invalid_request',
+    message: `The git server ${GITLAB} does not accept this value: 401 Unauthorized. Nothing was stored.`,
+  })
+  expect(await store.listUserCredentials()).toEqual([])
+  expect((await set(TOKENS.alice, { user: 'oauth2' })).unchecked).toBeUndefined()
+  expect(got).toEqual(['', `x-access-token:${wrong}`, '', `oauth2:${TOKENS.alice}`])
+  expect(new Set(gitlab.requests.map(({ method, url }) => `${method} ${url}`))).toEqual(
+    new Set(['GET /team/app.git/info/refs?service=git-upload-pack']),
+  )
+  const asked = got.length
+  expect((await set(wrong, { check: false })).unchecked).toBe('you asked to store it without a check')
+  expect(got).toHaveLength(asked)
+})
+
+it('says that a repository which everybody may read shows nothing about a token', async () => {
+  const { userCredentials, gitlab } = await aServiceOfTwo({ gitlab: '' })
+  gitlab.intercept = (_request, response) => {
+    response.end('refs')
+    return true
+  }
+
+  const { unchecked } = await userCredentials.set(alice, 'git', { host: GITLAB, value: TOKENS.bob })
+
+  expect(unchecked).toBe('everybody may read /team/app.git there')
 })

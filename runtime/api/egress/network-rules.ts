@@ -27,6 +27,8 @@ export interface NetworkRules {
   /** Hosts that are reached without the limits of their entry, because the proxy does not look into TLS. */
   loosenedFor(kind: SandboxKind): readonly string[]
   readonly credentialHosts: CredentialHosts
+  /** The first entry for a git server. */
+  gitServer(host: string): ListedDestination | undefined
   /** Servers that agents reach themselves, with the credential that AgentHost holds. */
   readonly ofAgentHost: readonly ListedDestination[]
   /** The addresses that an entry of the list for agents names for a server. Undefined without such an entry. */
@@ -48,6 +50,7 @@ export function createNetworkRules(policy: EgressPolicy): NetworkRules {
     new Set(listed.flatMap(({ host, accepts }) => (accepts === kind ? [host] : [])))
   return {
     credentialHosts: { git: hostsWith('git'), registry: hostsWith('registry') },
+    gitServer: (wanted) => listed.find(({ host, accepts }) => accepts === 'git' && host === wanted),
     ...rulesFor(destinations, { agent: loosened('agent'), command: loosened('command') }),
     ofAgentHost: allowlist(egress, 'agent', 'proxy').filter((one) => !isForCommands(one)),
     addressesOf: ({ protocol, hostname, port }) => {
@@ -63,7 +66,7 @@ export function createNetworkRules(policy: EgressPolicy): NetworkRules {
 export function rulesFor(
   destinations: Readonly<Record<SandboxKind, readonly ListedDestination[]>>,
   withoutLimits: Readonly<Record<SandboxKind, readonly string[]>>,
-): Omit<NetworkRules, 'addressesOf' | 'ofAgentHost' | 'credentialHosts'> {
+): Omit<NetworkRules, 'addressesOf' | 'ofAgentHost' | 'credentialHosts' | 'gitServer'> {
   return {
     destinationsOf: (run, kind) =>
       run.settings.network_enabled ? [...narrow(destinations[kind], hostsOf(run)).destinations] : undefined,
