@@ -4,8 +4,8 @@ import type { ProcessMetrics } from './process-metrics.ts'
 import { type Fact, RunFacts } from './run-facts.ts'
 
 /**
- * The store, whose transactions are measured. What a committed transaction says about runs is counted here as well: an
- * event that was rolled back did not happen.
+ * The store, whose transactions are measured. The events of committed transactions are counted here as well. An event
+ * that was rolled back is not counted.
  */
 export function measuredStore(store: Store, metrics: ProcessMetrics): Store {
   const facts = new RunFacts(metrics)
