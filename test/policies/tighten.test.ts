@@ -182,6 +182,8 @@ describe('the settings file of a hostile repository', () => {
     results: '{ push: allow }',
     budgets: '{ steps: 2, model_requests: 2, tokens: 2, event_bytes: 2, wall_seconds: 2 }',
     max_output_bytes: '104857600',
+    max_workspace_bytes: '1099511627776',
+    max_workspace_files: '100000000',
     allowed_repository_roots: '[/, /srv, /etc]',
     destructive_command_patterns: '[]',
     egress_hosts: '["*.example.com", b.example.org]',
