@@ -38,6 +38,7 @@ const CLUSTER_KEYS = [
   'AGENTWEAVER_PREVIEW_SLUG',
   'AGENTWEAVER_KUBECONFIG',
   'AGENTWEAVER_USER_VAULT',
+  'AGENTWEAVER_USER_VAULT_URL',
   'AGENTWEAVER_EGRESS_CONTROL_PORT',
   'AGENTWEAVER_EGRESS_PROXY_ADDRESS',
   'AGENTWEAVER_FOUNDRY_URL',
@@ -121,6 +122,8 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_KUBECONFIG: z.string().min(1).optional(),
   /** Agents of kind `copilot` use the token of the run's owner, which AgentHost reads from the user-token vault. */
   AGENTWEAVER_USER_VAULT: z.stringbool().optional(),
+  /** The vault into which the service writes the credentials that owners set. Without it, they are encrypted in the store. */
+  AGENTWEAVER_USER_VAULT_URL: httpsUrl.optional(),
   /** Number of sandboxes that the local provider keeps ready. */
   AGENTWEAVER_LOCAL_WARM: z.coerce.number().int().min(0).max(16).default(1),
   /** Runs with a sandbox: in the deployment, and of one owner. Other runs wait in the queue. */
@@ -215,6 +218,7 @@ function contradictions(env: AnyEnv): (readonly [string, string])[] {
     ...modelContradictions(env),
     ...signInContradictions(env),
     [vault !== undefined && !hasIdentity, 'AGENTWEAVER_KEY_VAULT', `needs ${AZURE_KEYS.join(', ')}`],
+    ...vaultContradictions(env, hasIdentity),
     [isEntra && !hasIdentity, 'AGENTWEAVER_DATABASE_AUTH', `entra needs ${AZURE_KEYS.join(', ')}`],
     [
       isEntra && !takesToken(env.DATABASE_URL),
@@ -230,6 +234,18 @@ function contradictions(env: AnyEnv): (readonly [string, string])[] {
   return rules.flatMap(([isWrong, key, message]) => (isWrong ? [[key, message] as const] : []))
 }
 
+function vaultContradictions(env: AnyEnv, hasIdentity: boolean): (readonly [boolean, string, string])[] {
+  const key = 'AGENTWEAVER_USER_VAULT_URL'
+  const isSet = env[key] !== undefined
+  return [
+    [
+      isSet && !env.AGENTWEAVER_USER_VAULT,
+      key,
+      'needs AGENTWEAVER_USER_VAULT=true: AgentHost reads this vault',
+    ],
+    [isSet && !hasIdentity, key, `needs ${AZURE_KEYS.join(', ')}`],
+  ]
+}
 const hasModelProxy = (env: AnyEnv) =>
   env.AGENTWEAVER_EGRESS_CONTROL_PORT !== undefined && env.AGENTWEAVER_EGRESS_PROXY_ADDRESS !== undefined
 

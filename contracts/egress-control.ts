@@ -11,6 +11,7 @@ import {
   EgressRunReport,
   EgressState,
 } from './egress.ts'
+import { UserSecret } from './secrets.ts'
 
 /** The token with which a process of a sandbox identifies itself to the egress proxy. A JWT, signed with the ticket key. */
 export const EGRESS_TOKEN = {
@@ -105,5 +106,9 @@ export const EgressCredentialRequest = z.strictObject({
 export type EgressCredentialRequest = z.infer<typeof EgressCredentialRequest>
 
 /** The answer. It must never be in a log, an event or an error. */
-export const EgressCredentialAnswer = z.strictObject({ value: CredentialValue })
+export const EgressCredentialAnswer = z.union([
+  z.strictObject({ value: CredentialValue }),
+  /** The value is in the vault of users' credentials. The process that inserts credentials reads it there. */
+  z.strictObject({ secret: UserSecret }),
+])
 export type EgressCredentialAnswer = z.infer<typeof EgressCredentialAnswer>

@@ -51,12 +51,18 @@ export const EgressProxyEnv = z
     AGENTWEAVER_EGRESS_BROKER_SOCKET: z.string().startsWith('/').max(107).optional(),
     [UPSTREAM_PROXY_KEY]: UpstreamProxyUrl.optional(),
     AGENTWEAVER_EGRESS_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
+    /** The vault of users' credentials. Only for the process that inserts credentials. */
+    AGENTWEAVER_EGRESS_VAULT_URL: z.url({ protocol: /^https$/ }).optional(),
     /**
      * Only for the process that inserts credentials: the one Azure AI resource that gets tokens of the identity below, whatever
      * the state of the API says. The same value as `AGENTWEAVER_FOUNDRY_URL` of the API.
      */
     AGENTWEAVER_EGRESS_FOUNDRY_URL: FoundryUrl.optional(),
     ...AZURE_IDENTITY_ENV,
+  })
+  .refine((env) => env.AGENTWEAVER_EGRESS_VAULT_URL === undefined || hasAzureIdentity(env), {
+    message: `needs ${AZURE_KEYS.join(', ')}`,
+    path: ['AGENTWEAVER_EGRESS_VAULT_URL'],
   })
   .refine((env) => env.AGENTWEAVER_EGRESS_FOUNDRY_URL === undefined || hasAzureIdentity(env), {
     message: `needs ${AZURE_KEYS.join(', ')}`,

@@ -95,9 +95,15 @@ export const PROXY_IDENTITY = 'azure-identity'
 
 /**
  * Where the operator's list has no credential with this id, it stands for the one that each owner must set. An entry of the
- * egress list can name the first two.
+ * egress list can name the first three. `own-git` is not `git`, which is a common id in operators' lists: their ids cannot begin
+ * with `own-`.
  */
-export const OF_EACH_OWNER = { github: 'github', registry: 'registry', model: 'openai-compatible' } as const
+export const OF_EACH_OWNER = {
+  github: 'github',
+  git: 'own-git',
+  registry: 'registry',
+  model: 'openai-compatible',
+} as const
 
 /** How an agent reaches its model: with requests to the proxy, which sends them on to one server. */
 export const ModelRoute = z.strictObject({

@@ -2,11 +2,14 @@ import * as z from 'zod'
 import { CredentialId } from './egress.ts'
 
 /**
- * What people can set for their own runs. `github`: a token for GitHub, for git and Copilot. `openai-compatible`: the key of the
- * service's model server. `registry`: a token of one package registry.
+ * What people can set for their own runs. `github`: a token for GitHub, for git and Copilot. `git`: a token of another git server.
+ * `openai-compatible`: the key of the service's model server. `registry`: a token of one package registry.
  */
-export const UserCredentialKind = z.enum(['github', 'openai-compatible', 'registry'])
+export const UserCredentialKind = z.enum(['github', 'git', 'openai-compatible', 'registry'])
 export type UserCredentialKind = z.infer<typeof UserCredentialKind>
+
+/** Kinds of which an owner can have one credential for each host. */
+export const HOST_KINDS: ReadonlySet<UserCredentialKind> = new Set(['git', 'registry'])
 
 export const USER_CREDENTIAL_LIMITS = {
   perOwner: 32,
@@ -34,18 +37,23 @@ const Host = z.string().regex(/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/i, 'must b
 /** `PUT /api/me/credentials/{kind}`. */
 export const SetUserCredential = z.strictObject({
   value: Secret,
-  /** Only for `registry`: the host of the registry. */
+  /** Only for `git` and `registry`, which need it: the host of the server. */
   host: Host.optional(),
-  /** Only for `registry`: the user of Basic authentication. Without it, the value is a bearer token. */
+  /**
+   * Only for `git` and `registry`: the user of Basic authentication. Without it, a git server gets `x-access-token`, and a registry a
+   * bearer token.
+   */
   user: z
     .string()
     .regex(/^[\x21-\x39\x3b-\x7e]{1,128}$/, 'must be of visible ASCII characters without ":"')
     .optional(),
+  /** `false`: stores the value without asking its server whether it accepts it. @default true */
+  check: z.boolean().optional(),
 })
 export type SetUserCredential = z.infer<typeof SetUserCredential>
 
 export const UserCredentialQuery = z.strictObject({
-  /** Only for `registry`: the host of the registry. */
+  /** Only for `git` and `registry`, which need it: the host of the server. */
   host: Host.optional(),
 })
 export type UserCredentialQuery = z.infer<typeof UserCredentialQuery>

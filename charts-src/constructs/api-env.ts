@@ -130,6 +130,7 @@ function azureEnv(azure: NonNullable<Environment['infra']['azure']>) {
     AGENTWEAVER_DATABASE_AUTH: 'entra',
     AGENTWEAVER_KEY_VAULT: `https://${azure.vaults.controlPlane.host}`,
     AGENTWEAVER_USER_VAULT: 'true',
+    AGENTWEAVER_USER_VAULT_URL: `https://${azure.vaults.userTokens.host}`,
     ...azureLogin(azure, azure.identities.api.clientId),
   }
 }

@@ -44,8 +44,8 @@ export interface EgressProxyDeploymentProps {
 
 /**
  * The egress proxy: the only pods of the product that may connect to the internet. They hold no Kubernetes credential. A
- * second container inserts the operator's credentials, and tokens of the proxy's Azure identity. It alone has the tokens for
- * them, and its own processes and memory.
+ * second container inserts credentials, and tokens of the proxy's Azure identity. It alone has the tokens for them, and its own
+ * processes and memory.
  */
 export class EgressProxyDeployment extends ServiceDeployment {
   constructor(scope: Construct, id: string, { environment, size }: EgressProxyDeploymentProps) {
@@ -84,7 +84,7 @@ function volumes(environment: Environment, size: Size): Volume[] {
     { name: 'tmp', emptyDir: { sizeLimit: mib(size.container.ephemeralMib) } },
     controlToken().volume,
     ...(size.credentials ? [credentialsToken().volume, SOCKET_VOLUME] : []),
-    ...(modelIdentity(environment) ? [exchangeToken().volume] : []),
+    ...(azureAccess(environment) ? [exchangeToken().volume] : []),
     ...(roots ? [{ name: ROOTS.volume, configMap: { name: rootsName(slice), defaultMode: 0o444 } }] : []),
   ]
 }
@@ -143,17 +143,23 @@ function proxyContainer(environment: Environment, size: ContainerSize) {
   }
 }
 
-/** The identity with which the second container calls the models of kind `foundry`. Undefined without such models. */
-function modelIdentity(environment: Environment): EnvValues<keyof EgressProxyEnv> | undefined {
+/**
+ * The identity with which the second container reads the vault of users' credentials and calls the models of kind `foundry`.
+ * Undefined if it does neither.
+ */
+function azureAccess(environment: Environment): EnvValues<keyof EgressProxyEnv> | undefined {
   const { azure } = environment.infra
+  if (!azure || !environment.sizes.egressProxy?.credentials) return undefined
   const url = foundryUrl(environment)
-  return azure && url !== undefined
-    ? { AGENTWEAVER_EGRESS_FOUNDRY_URL: url, ...azureLogin(azure, azure.identities.egressProxy.clientId) }
-    : undefined
+  return {
+    AGENTWEAVER_EGRESS_VAULT_URL: `https://${azure.vaults.userTokens.host}`,
+    ...(url !== undefined && { AGENTWEAVER_EGRESS_FOUNDRY_URL: url }),
+    ...azureLogin(azure, azure.identities.egressProxy.clientId),
+  }
 }
 
 function credentialsContainer(environment: Environment, size: ContainerSize) {
-  const identity = modelIdentity(environment)
+  const identity = azureAccess(environment)
   return {
     name: 'egress-credentials',
     args: [CREDENTIALS_ROLE],

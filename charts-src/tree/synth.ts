@@ -104,7 +104,8 @@ function renderTree(environment: Environment, egress: EgressPolicy): Rendered & 
 function unknownCredentials({ name, egress: { mode, credentials = [] } }: Environment, egress: EgressPolicy) {
   const known = new Set(credentials.map(({ id }) => id))
   const named = [...egress.classes.agent, ...egress.classes.command].flatMap(
-    ({ credential, accepts = OF_EACH_OWNER.registry }) => (credential === accepts ? [] : (credential ?? [])),
+    ({ credential, accepts = 'registry' }) =>
+      credential === OF_EACH_OWNER[accepts] ? [] : (credential ?? []),
   )
   const unknown = mode === 'proxy' ? [...new Set(named)].filter((id) => !known.has(id)) : []
   return unknown.map(

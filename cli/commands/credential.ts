@@ -1,7 +1,7 @@
 import { text } from 'node:stream/consumers'
 import { Command } from 'commander'
 import * as z from 'zod'
-import { type UserCredential, UserCredentialKind } from '../../contracts/user-credentials.ts'
+import { HOST_KINDS, type UserCredential, UserCredentialKind } from '../../contracts/user-credentials.ts'
 import { present } from '../../runtime/kit/present.ts'
 import { usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
@@ -21,9 +21,9 @@ import {
 const KINDS = UserCredentialKind.options.join(', ')
 
 const HostOptions = ServiceOptions.extend({ host: z.string().optional() })
-const SetOptions = HostOptions.extend({ user: z.string().optional() })
+const SetOptions = HostOptions.extend({ user: z.string().optional(), check: z.boolean() })
 
-const HOST_OPTION = ['--host <host>', 'for registry: the host of the registry'] as const
+const HOST_OPTION = ['--host <host>', 'for git and registry: the host of the server'] as const
 
 function kindOf(text: string): UserCredentialKind {
   const parsed = UserCredentialKind.safeParse(text)
@@ -39,21 +39,29 @@ function setCommand(context: CliContext): Command {
       'The service stores it encrypted and never shows it again.',
     example:
       'agentweaver credential set github\n' +
+      'agentweaver credential set git --host gitlab.example.com --user oauth2 < token-file\n' +
       'agentweaver credential set registry --host npm.corp.example.com < token-file\n' +
       'agentweaver credential set openai-compatible',
   })
     .argument('<kind>', `one of ${KINDS}`)
     .option(...HOST_OPTION)
-    .option('--user <name>', 'for registry: the user of Basic authentication (default: a bearer token)')
+    .option(
+      '--user <name>',
+      'the user of Basic authentication (default: x-access-token for git, a bearer token for registry)',
+    )
+    .option('--no-check', 'store the value without asking its server whether it accepts it')
   command.action(async (name: string) => {
-    const { host, user, ...options } = parseOptions(SetOptions, command)
+    const { host, user, check, ...options } = parseOptions(SetOptions, command)
     const { terminal } = context
     const kind = kindOf(name)
     requireHost(kind, host)
     const value = await readValue(terminal, host === undefined ? kind : `${kind} ${host}`)
     if (value === undefined) return context.exit(EXIT.interrupted)
     await using connection = await openConnection(context, options, { whenAbsent: 'start' })
-    const credential = await connection.client.setCredential(kind, { value, ...present({ host, user }) })
+    const credential = await connection.client.setCredential(kind, {
+      ...{ value, ...present({ host, user }) },
+      ...(!check && { check }),
+    })
     if (options.json) terminal.json(credential)
     else
       terminal.print(
@@ -67,8 +75,8 @@ function setCommand(context: CliContext): Command {
 }
 
 function requireHost(kind: UserCredentialKind, host: string | undefined): void {
-  if (kind === 'registry' && host === undefined)
-    throw usageError('Name the registry: --host npm.corp.example.com.')
+  if (!HOST_KINDS.has(kind) || host !== undefined) return
+  throw usageError(`Name the host: --host ${kind === 'git' ? 'gitlab' : 'npm.corp'}.example.com.`)
 }
 
 /** Undefined if the person has left the prompt. */

@@ -11,8 +11,7 @@ export interface WorkloadIdentitiesArgs {
   readonly grants: {
     readonly api: readonly IdentityGrant[]
     readonly agentHost: readonly IdentityGrant[]
-    /** @default no rights */
-    readonly egressProxy?: readonly IdentityGrant[]
+    readonly egressProxy: readonly IdentityGrant[]
   }
 }
 
@@ -52,7 +51,7 @@ export class WorkloadIdentities extends ComponentResource {
       egressProxy: identity(
         'egress-proxy',
         { namespace: namespaces.egress, name: serviceAccounts.egressProxy },
-        grants.egressProxy ?? [],
+        grants.egressProxy,
       ).clientId,
     }
     this.registerOutputs({})

@@ -16,20 +16,42 @@ export const BUILT_IN_ROLES = {
 } as const
 export type BuiltInRole = keyof typeof BUILT_IN_ROLES
 
-/** Reads a secret whose name the caller knows: no list and no metadata. AgentHost's only right on users' tokens. */
+/**
+ * Reads a secret whose name the caller knows: no list and no metadata. The only right on users' credentials that AgentHost and
+ * the egress proxy have.
+ */
 export const SECRET_GETTER = {
   name: 'Agentweaver secret getter',
+  id: 'secret-getter',
   dataActions: ['Microsoft.KeyVault/vaults/secrets/getSecret/action'],
 } as const
 
+/** Writes and deletes secrets, and reads none: no get, no list and no metadata. The API's only right on users' credentials. */
+export const SECRET_WRITER = {
+  name: 'Agentweaver secret writer',
+  id: 'secret-writer',
+  dataActions: [
+    'Microsoft.KeyVault/vaults/secrets/delete',
+    'Microsoft.KeyVault/vaults/secrets/setSecret/action',
+  ],
+} as const
+
+type OwnersRole = typeof SECRET_GETTER | typeof SECRET_WRITER
+
 /**
- * The custom role that an owner created for a platform (`infra/state`). The program creates no roles: an identity that
+ * A custom role that an owner created for a platform (`infra/state`). The program creates no roles: an identity that
  * may write a role can add any right to it and bypass the conditions on grants.
  */
-export function secretGetter(subscriptionId: string, platform: string) {
-  const guid = customRoleGuid(subscriptionId, `${platform}-secret-getter`)
-  return { name: SECRET_GETTER.name, definitionId: roleDefinitionId(subscriptionId, guid) } as const
+function ownersRole({ name, id }: OwnersRole, subscriptionId: string, platform: string) {
+  const guid = customRoleGuid(subscriptionId, `${platform}-${id}`)
+  return { name, definitionId: roleDefinitionId(subscriptionId, guid) } as const
 }
+
+export const secretGetter = (subscriptionId: string, platform: string) =>
+  ownersRole(SECRET_GETTER, subscriptionId, platform)
+
+export const secretWriter = (subscriptionId: string, platform: string) =>
+  ownersRole(SECRET_WRITER, subscriptionId, platform)
 
 /** Full id of a role, in the form that an Azure role assignment needs. */
 export function roleDefinitionId(subscriptionId: string, guid: string): string {

@@ -7,7 +7,7 @@ import { WorkloadIdentity } from '../components/workload-identity.ts'
 import type { PlatformConfig } from '../config-sections.ts'
 import { infraOutputs } from '../model/outputs.ts'
 import type { PlatformNames } from '../model/platform-names.ts'
-import { secretGetter } from '../model/roles.ts'
+import { secretGetter, secretWriter } from '../model/roles.ts'
 import type { Ground } from './ground.ts'
 
 /** Services of the control plane and the sandboxes, with their grants. Returns the outputs that charts read. */
@@ -84,6 +84,32 @@ function grants(config: PlatformConfig, names: PlatformNames, { vaults }: Ground
         on: names.controlPlaneVault,
         why: 'the API reads the keys of its deployment',
       },
+      {
+        role: secretWriter(config.subscriptionId, names.base),
+        scope: vaults.userTokens.vaultId,
+        after: vaults.userTokens.resource,
+        on: names.userTokenVault,
+        why: 'the API writes and deletes the credentials that users set, and reads none',
+      },
+    ],
+    egressProxy: [
+      {
+        role: secretGetter(config.subscriptionId, names.base),
+        scope: vaults.userTokens.vaultId,
+        after: vaults.userTokens.resource,
+        on: names.userTokenVault,
+        why: 'the egress proxy reads the credentials that it inserts, by the names that the API sends',
+      },
+      ...(model
+        ? [
+            {
+              role: 'Cognitive Services OpenAI User',
+              scope: model.resourceId,
+              on: model.host,
+              why: 'the egress proxy calls the models of this environment for agents',
+            } as const,
+          ]
+        : []),
     ],
     agentHost: [
       {
@@ -94,15 +120,5 @@ function grants(config: PlatformConfig, names: PlatformNames, { vaults }: Ground
         why: 'AgentHost reads the token of the owner of its run, by a name that only the run knows',
       },
     ],
-    egressProxy: model
-      ? [
-          {
-            role: 'Cognitive Services OpenAI User',
-            scope: model.resourceId,
-            on: model.host,
-            why: 'the egress proxy calls the models of this environment for agents',
-          } as const,
-        ]
-      : [],
   } as const
 }

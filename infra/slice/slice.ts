@@ -9,7 +9,7 @@ import { WorkloadIdentities } from '../components/workload-identities.ts'
 import type { PlatformConfig, SliceConfig } from '../config-sections.ts'
 import { hasPublicName } from '../model/cluster-settings.ts'
 import { deploymentSecrets, platformNames, resourceGroupId, sliceNames } from '../model/platform-names.ts'
-import { secretGetter } from '../model/roles.ts'
+import { secretGetter, secretWriter } from '../model/roles.ts'
 import { sliceTags } from '../model/tags.ts'
 
 type Preview = Extract<Slice, { kind: 'preview' }>
@@ -74,29 +74,44 @@ export function buildSlice(config: SliceConfig, base: BasePlatform) {
 }
 
 /**
- * Rights on the platform's two vaults. The API reads the keys of its own deployment by name. AgentHost reads users'
- * tokens: their names derive from the slice's own key, so a slice cannot find a token that was stored for the base
- * deployment.
+ * Rights on the platform's two vaults. The API reads the keys of its own deployment by name. It writes users' credentials, and
+ * AgentHost and the egress proxy read them: their names derive from the slice's own key, so a slice cannot find, replace or
+ * delete one of the base deployment.
  */
 function sliceGrants(base: PlatformConfig, slice: Preview) {
   const platform = platformNames(base)
   const group = resourceGroupId(base.subscriptionId, platform.resourceGroup)
   const vaultId = (name: string) => `${group}/providers/Microsoft.KeyVault/vaults/${name}`
+  const getter = secretGetter(base.subscriptionId, platform.base)
+  const users = { scope: vaultId(platform.userTokenVault), on: platform.userTokenVault }
   return {
-    api: deploymentSecrets(clusterNames(slice).prefix).map(
-      (name) =>
-        ({
-          role: 'Key Vault Secrets User',
-          scope: `${vaultId(platform.controlPlaneVault)}/secrets/${name}`,
-          on: `${platform.controlPlaneVault}/${name}`,
-          why: 'the API of the preview reads the keys of its own deployment',
-        }) as const,
-    ),
+    api: [
+      ...deploymentSecrets(clusterNames(slice).prefix).map(
+        (name) =>
+          ({
+            role: 'Key Vault Secrets User',
+            scope: `${vaultId(platform.controlPlaneVault)}/secrets/${name}`,
+            on: `${platform.controlPlaneVault}/${name}`,
+            why: 'the API of the preview reads the keys of its own deployment',
+          }) as const,
+      ),
+      {
+        ...users,
+        role: secretWriter(base.subscriptionId, platform.base),
+        why: 'the API of the preview writes and deletes the credentials that users set, and reads none',
+      },
+    ],
+    egressProxy: [
+      {
+        ...users,
+        role: getter,
+        why: 'the egress proxy reads the credentials that it inserts, by the names that the API sends',
+      },
+    ],
     agentHost: [
       {
-        role: secretGetter(base.subscriptionId, platform.base),
-        scope: vaultId(platform.userTokenVault),
-        on: platform.userTokenVault,
+        ...users,
+        role: getter,
         why: 'AgentHost reads the token of the owner of its run, by a name that only the run knows',
       },
     ],
@@ -111,8 +126,9 @@ function sliceOutputs<T>(
 ) {
   const zone = `${slice.slug}.${outputs.dns.zone}`
   if (outputs.azure === undefined) throw new Error('the environment of a slice has no section infra.azure')
-  // The identity that administers the database server is not handed to the program of a branch.
-  const { databaseSetup: _, ...azure } = outputs.azure
+  // The identity that administers the database server is not handed to the program of a branch. The slice's identities have no
+  // role on the model.
+  const { databaseSetup: _setup, modelHost: _model, ...azure } = outputs.azure
   return {
     ...outputs,
     // A slice has a separate database, because a branch's program changes the tables that it finds.

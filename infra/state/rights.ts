@@ -1,4 +1,11 @@
-import { BUILT_IN_ROLES, type BuiltInRole, SECRET_GETTER, secretGetter } from '../model/roles.ts'
+import {
+  BUILT_IN_ROLES,
+  type BuiltInRole,
+  SECRET_GETTER,
+  SECRET_WRITER,
+  secretGetter,
+  secretWriter,
+} from '../model/roles.ts'
 import type { StateConfig } from './state-config.ts'
 
 /** A custom role, in the form of Azure's permissions. */
@@ -238,6 +245,14 @@ export const SECRET_GETTER_ROLE: CustomRole = {
   dataActions: SECRET_GETTER.dataActions,
 }
 
+/** The same for the API, which stores the credentials that users set. */
+export const SECRET_WRITER_ROLE: CustomRole = {
+  name: SECRET_WRITER.name,
+  description: 'Writes and deletes secrets; cannot read or list them.',
+  actions: [],
+  dataActions: SECRET_WRITER.dataActions,
+}
+
 /**
  * Built-in roles that the bootstrap grants (learn.microsoft.com/azure/role-based-access-control/built-in-roles).
  */
@@ -256,14 +271,20 @@ const PLATFORM_ROLES = (Object.keys(BUILT_IN_ROLES) as BuiltInRole[]).filter(
 /** Roles of a slice's identities: the secrets of their own deployment, and no rights in the cluster. */
 const SLICE_ROLES: readonly BuiltInRole[] = ['Key Vault Secrets User']
 
-/** The GUID of the role in the program of its environment. */
+/** The GUIDs of the roles that the program of the environment grants. */
 export const secretGetterGuid = ({ subscriptionId, environment }: StateConfig): string =>
-  secretGetter(subscriptionId, `agentweaver-${environment}`).definitionId.split('/').at(-1) ?? ''
+  guidIn(secretGetter(subscriptionId, `agentweaver-${environment}`))
+export const secretWriterGuid = ({ subscriptionId, environment }: StateConfig): string =>
+  guidIn(secretWriter(subscriptionId, `agentweaver-${environment}`))
+
+const guidIn = ({ definitionId }: { readonly definitionId: string }): string =>
+  definitionId.split('/').at(-1) ?? ''
 
 /** GUIDs of the roles that a deployer, or a previewer, may grant and revoke. */
 export function grantableRoles(config: StateConfig, isSlice: boolean): readonly string[] {
   const names = isSlice ? SLICE_ROLES : PLATFORM_ROLES
-  return [...names.map((name) => BUILT_IN_ROLES[name]), secretGetterGuid(config)].sort()
+  const custom = [secretGetterGuid(config), secretWriterGuid(config)]
+  return [...names.map((name) => BUILT_IN_ROLES[name]), ...custom].sort()
 }
 
 /**

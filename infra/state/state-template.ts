@@ -12,11 +12,13 @@ import {
   PLANNER,
   PREVIEWER,
   SECRET_GETTER_ROLE,
+  SECRET_WRITER_ROLE,
   SLICE_MAKER,
   STATE_READER,
   STATE_SEALER,
   STATE_WRITER,
   secretGetterGuid,
+  secretWriterGuid,
 } from './rights.ts'
 import type { StateConfig } from './state-config.ts'
 import { type Duty, stateNames } from './state-names.ts'
@@ -38,6 +40,7 @@ export function stateTemplate(config: StateConfig): ArmTemplate {
     STATE_WRITER,
     STATE_SEALER,
     SECRET_GETTER_ROLE,
+    SECRET_WRITER_ROLE,
     ...(config.promotedBy === undefined ? [] : [IMAGE_READER]),
     ...(config.previews ? [PREVIEWER, SLICE_MAKER] : []),
   ]
@@ -89,11 +92,12 @@ export function stateTemplate(config: StateConfig): ArmTemplate {
   }
 }
 
-/** The program finds its own role by its GUID; the other roles are named after their environment. */
-const guidOf = (config: StateConfig, role: CustomRole) =>
-  role === SECRET_GETTER_ROLE
-    ? secretGetterGuid(config)
-    : customRoleGuid(config.subscriptionId, `${role.name} (${config.environment})`)
+/** The program finds the roles that it grants by their GUIDs; the other roles are named after their environment. */
+function guidOf(config: StateConfig, role: CustomRole): string {
+  if (role === SECRET_GETTER_ROLE) return secretGetterGuid(config)
+  if (role === SECRET_WRITER_ROLE) return secretWriterGuid(config)
+  return customRoleGuid(config.subscriptionId, `${role.name} (${config.environment})`)
+}
 
 /** Names of roles are unique in a tenant, which may have several subscriptions with an environment of one name. */
 const roleName = (config: StateConfig, role: CustomRole) =>

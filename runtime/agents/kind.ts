@@ -40,7 +40,8 @@ export interface ModelSettings {
 
 /** A token that the owner of a run has set. */
 export interface OwnToken {
-  readonly token: string
+  /** Absent if the token is in the vault of user tokens. */
+  readonly token?: string
   /** Records the time of a use. */
   readonly onUse: () => void
 }

@@ -26,7 +26,7 @@ import { type ControlListenerOptions, serveEgressControl } from './egress/contro
 import type { RouteOf, ServersOf } from './egress/control-state.ts'
 import { LocalEgress } from './egress/local-egress.ts'
 import { ModelBudgets } from './egress/model-budgets.ts'
-import { createNetworkRules, type NetworkRules } from './egress/network-rules.ts'
+import { type CredentialHosts, createNetworkRules, type NetworkRules } from './egress/network-rules.ts'
 import { ReportWriter } from './egress/report-writer.ts'
 import { createRunCredentials, type RunCredentials } from './egress/run-credentials.ts'
 import { createTrust, type EgressTrust } from './egress/trust.ts'
@@ -56,8 +56,8 @@ export type ComposedEgress = {
   readonly onModelBudgetSpent?: RunDeps['onModelBudgetSpent']
   /** Absent without a proxy. */
   readonly networks?: RunNetworks
-  /** Hosts of package registries for which owners can set credentials. Absent without a proxy. */
-  readonly registries?: ReadonlySet<string>
+  /** Servers for which owners can set credentials. Absent where no process inserts credentials. */
+  readonly hosts?: CredentialHosts
   /** The authority that agents of kind `copilot` must trust, in PEM, if the proxy can insert the token of an owner for them. */
   readonly agentRoot?: string
   /** Asks the servers of credentials whether they accept a value. Only on this machine. */
@@ -108,10 +108,12 @@ export async function composeEgress(
     return {
       provider: withEgress(provider, egress),
       networks,
-      registries: rules.registries,
+      hosts: rules.credentialHosts,
       modelProxy: egress,
       onModelBudgetSpent: (listener) => budgets.onSpent(listener),
-      check: createCredentialCheck(egress, { routeTo: checkRoute(rules), hosts }),
+      check: createCredentialCheck(egress, {
+        ...{ routeTo: checkRoute(rules), gitServer: rules.gitServer, hosts },
+      }),
     }
   }
   const { namespaces, serviceAccounts } = names(sandboxes.slice)
@@ -165,7 +167,7 @@ function modelCredentialOf(
   { credential, upstream }: Pick<ModelRoute, 'credential' | 'upstream'>,
   { ownModelKey, hasOperators }: Pick<RunCredentials, 'ownModelKey' | 'hasOperators'>,
 ): string | undefined {
-  // Nobody has an own key for a server that the proxy calls with its identity.
+  // The proxy calls this server with its identity, for every owner.
   if (credential === PROXY_IDENTITY) return credential
   const operators = credential === OF_EACH_OWNER.model && !hasOperators(credential) ? undefined : credential
   return ownModelKey(owner, upstream) ?? operators
@@ -221,7 +223,7 @@ function composeCluster(provider: SandboxProvider, parts: ClusterParts): Compose
   const control: ControlListenerOptions = { ...parts, hub, identities, jwksFile: keys.jwksFile }
   return {
     provider: withEgress(provider, egress),
-    ...(parts.hasBroker && { registries: rules.registries }),
+    ...(parts.hasBroker && { hosts: rules.credentialHosts }),
     ...(parts.hasBroker && insertsForAgents(rules) && { agentRoot: trust.root }),
     networks: networksOf(rules, parts.credentials, (runId) => {
       onChange()
@@ -258,7 +260,9 @@ const networksOf = (
 function refuseUnknownCredentials({ classes }: EgressPolicy, credentials: Credentials): void {
   const entries = [...classes.agent, ...classes.command]
   const isUnknown = ({ credential, accepts }: (typeof entries)[number]) =>
-    credential !== undefined && !credentials.has(credential) && credential !== (accepts ?? 'registry')
+    credential !== undefined &&
+    !credentials.has(credential) &&
+    credential !== OF_EACH_OWNER[accepts ?? 'registry']
   const unknown = entries.find(isUnknown)
   if (unknown === undefined) return
   throw new SandboxError(

@@ -10,6 +10,7 @@ import { GITHUB_TARGET } from './credentials/own-destinations.ts'
 import { createSeal } from './credentials/sealed-value.ts'
 import { createUserCredentialService } from './credentials/user-credential-service.ts'
 import { UserCredentials } from './credentials/user-credentials.ts'
+import { createUserVault, vaultVersionOf } from './credentials/user-vault.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { createAuditTrail } from './runs/audit-trail.ts'
 
@@ -36,15 +37,27 @@ export function redactionOfRuns(redactors: OwnerRedactors) {
 }
 
 /** The credentials that owners set, and the service with which they set them. */
-export async function composeUserCredentials({ store, redactors, keys, log }: Around) {
+export async function composeUserCredentials(
+  { identity, userVaultUrl: vaultUrl }: Pick<ApiConfig, 'identity' | 'userVaultUrl'>,
+  { store, redactors, keys, log }: Around,
+) {
   const seal = createSeal({ key: keys.derive('user-credential'), keyId: keys.keyId })
+  const vault =
+    identity && vaultUrl !== undefined
+      ? createUserVault({ identity, vaultUrl, nameKey: keys.derive('name') })
+      : undefined
   const learn = (owner: string, value: string) => redactors.learn(owner, value)
   const now = () => new Date()
-  const credentials = new UserCredentials({ store, seal, learn, clock: now, log })
+  const credentials = new UserCredentials({ store, seal, vault, learn, clock: now, log })
   const { stop } = await credentials.start()
   return {
     credentials,
     stop,
+    /** Deletes the secrets of an owner whose data is erased. The rows still exist. */
+    async eraseSecrets(owner: string): Promise<void> {
+      const rows = await store.listUserCredentials(owner)
+      for (const row of rows.filter((one) => vaultVersionOf(one) !== undefined)) await vault?.delete(row)
+    },
     /** What agents need to know of the credentials of their owners. */
     modelsOf({ models }: Pick<ApiConfig, 'models'>, isOperators: (id: string) => boolean) {
       const { openaiBaseUrl: server = '', modelCredential } = models
@@ -56,19 +69,20 @@ export async function composeUserCredentials({ store, redactors, keys, log }: Ar
         gitHubTokenOf(owner: string): OwnToken | undefined {
           const found = credentials.find(owner, 'github', GITHUB_TARGET)
           if (!found) return undefined
+          const onUse = () => credentials.noteUse(owner, found.credentialId)
+          if (credentials.isInVault(owner, 'github', GITHUB_TARGET)) return { onUse }
           const token = credentials.valueOf(owner, 'github', GITHUB_TARGET)
-          return token === undefined
-            ? undefined
-            : { token, onUse: () => credentials.noteUse(owner, found.credentialId) }
+          return token === undefined ? undefined : { token, onUse }
         },
       }
     },
-    serviceFor({ modelProxy, registries, check }: ComposedEgress, { models }: ApiConfig) {
-      // Without registries, no process inserts credentials.
-      const modelServer = modelProxy && registries && models.openaiBaseUrl
-      const places = { modelServer, registries }
+    serviceFor({ modelProxy, hosts, check }: ComposedEgress, { models }: ApiConfig) {
+      // Without hosts, no process inserts credentials.
+      const modelServer = modelProxy && hosts && models.openaiBaseUrl
+      const places = { modelServer, hosts }
       const audit = createAuditTrail(keys)
-      return createUserCredentialService({ store, audit, credentials, seal, places, learn, check, now })
+      const deps = { store, audit, credentials, seal, vault, places, learn, check, now }
+      return createUserCredentialService(deps)
     },
   }
 }

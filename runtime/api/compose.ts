@@ -79,7 +79,7 @@ export async function composeRunService(
   const select = isolationOf(config, toolRoots)
   for (const value of credentials.secrets) redactors.learnOfDeployment(value)
   const redaction = redactionOfRuns(redactors)
-  const users = await composeUserCredentials({ store, redactors, keys, log })
+  const users = await composeUserCredentials(config, { store, redactors, keys, log })
   const bare = composeProvider(config, {
     jwksFile: keys.jwksFile,
     selectIsolation: select,
@@ -108,6 +108,7 @@ export async function composeRunService(
     workspaces: await workspacesOf(config, forbidden),
     ceiling,
     restrictions,
+    eraseSecrets: users.eraseSecrets,
     ...(networks && { networks }),
     ...redaction,
     ...(provider.name === 'local' && {

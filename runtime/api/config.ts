@@ -82,6 +82,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     hasLifeline: env.AGENTWEAVER_LIFELINE,
     parentPid: env.AGENTWEAVER_PARENT_PID,
     hasUserVault: env.AGENTWEAVER_USER_VAULT ?? false,
+    userVaultUrl: env.AGENTWEAVER_USER_VAULT_URL,
     models: readModels(env),
     signIn: readSignIn(env),
     signInMethods: readSignInMethods(env),
@@ -179,9 +180,13 @@ function readKeysPlace(env: ApiEnv, { cwd, stateDir }: { cwd: string; stateDir: 
   return { kind: 'own', directory: resolve(stateDir, 'keys') } as const
 }
 
+/** Settings that need the identity. */
+const AZURE_USES = ['AGENTWEAVER_KEY_VAULT', 'AGENTWEAVER_USER_VAULT_URL'] as const
+
 function readIdentity(env: ApiEnv): WorkloadIdentity | undefined {
   // A shell may have these variables for another purpose, so they are read only if Azure is used.
-  const isWanted = env.AGENTWEAVER_KEY_VAULT !== undefined || env.AGENTWEAVER_DATABASE_AUTH === 'entra'
+  const isWanted =
+    AZURE_USES.some((key) => env[key] !== undefined) || env.AGENTWEAVER_DATABASE_AUTH === 'entra'
   return isWanted ? workloadIdentityOf(env) : undefined
 }
 

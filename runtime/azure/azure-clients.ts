@@ -1,6 +1,7 @@
 import { access, constants } from 'node:fs/promises'
 import { type TokenCredential, WorkloadIdentityCredential } from '@azure/identity'
 import { SecretClient } from '@azure/keyvault-secrets'
+import { SECRET_VERSION } from '../../contracts/secrets.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { ResponseObserver } from './azure-fault.ts'
 import type { Held } from './held-credential.ts'
@@ -57,19 +58,33 @@ const PRINTABLE = /^[\x21-\x7e]{1,16384}$/
 /** The resource of a vault: `https://name.vault.azure.net` belongs to `https://vault.azure.net`. */
 const scopeOf = (vaultUrl: string) => `https://${new URL(vaultUrl).hostname.replace(/^[^.]+\./, '')}/.default`
 
-/** Reads the newest version of a secret. Throws the errors of `ResponseObserver.classify`. */
-export async function readSecret(
-  { identity, vaultUrl }: { readonly identity: WorkloadIdentity; readonly vaultUrl: string },
-  name: string,
-  signal: AbortSignal,
-): Promise<Held> {
+export type VaultPlace = { readonly identity: WorkloadIdentity; readonly vaultUrl: string }
+
+/** A secret, and the version to read. @default the newest version */
+export type SecretPlace = { readonly name: string; readonly version?: string | undefined }
+
+/** Runs one call of the SDK. Throws the errors of `ResponseObserver.classify`. */
+async function callVault<T>(
+  { identity, vaultUrl }: VaultPlace,
+  call: (client: SecretClient) => Promise<T>,
+): Promise<T> {
   const observer = new ResponseObserver()
   const credential = identityFor(identity, scopeOf(vaultUrl), observer)
   const client = new SecretClient(vaultUrl, credential, pipeline(observer, 'vault', identity.proxy))
-  const { value = '', properties } = await client.getSecret(name, { abortSignal: signal }).catch((error) => {
-    // Without a cause: errors of the SDK hold the request, and so the secret's name and a token.
+  return call(client).catch((error: unknown) => {
+    // Without a cause: errors of the SDK hold the request, and so the secret's name, its value and a token.
     throw observer.classify(error)
   })
+}
+
+/** Reads a secret. Throws the errors of `ResponseObserver.classify`. */
+export async function readSecret(
+  place: VaultPlace,
+  { name, version }: SecretPlace,
+  signal: AbortSignal,
+): Promise<Held> {
+  const options = { abortSignal: signal, ...(version !== undefined && { version }) }
+  const { value = '', properties } = await callVault(place, (client) => client.getSecret(name, options))
   const expiresAtMs = properties.expiresOn?.getTime()
   if (typeof value !== 'string' || !PRINTABLE.test(value))
     throw new SandboxError('credential_absent', 'the secret in the vault is not a valid token')
@@ -77,6 +92,33 @@ export async function readSecret(
     throw new SandboxError('credential_absent', 'the secret in the vault has expired')
   }
   return { value, ...(expiresAtMs !== undefined && { expiresAtMs }) }
+}
+
+/** Writes a new version of a secret and returns its id. Throws the errors of `ResponseObserver.classify`. */
+export async function writeSecret(
+  place: VaultPlace,
+  { name, value, isEnabled }: { readonly name: string; readonly value: string; readonly isEnabled: boolean },
+  signal: AbortSignal,
+): Promise<string> {
+  const options = { abortSignal: signal, enabled: isEnabled }
+  const { properties } = await callVault(place, (client) => client.setSecret(name, value, options))
+  const { version } = properties
+  if (version !== undefined && SECRET_VERSION.test(version)) return version
+  throw new SandboxError('credential_unavailable', 'the response of the vault was invalid')
+}
+
+/**
+ * Deletes all versions of a secret. The vault keeps them for its retention, and nobody can read them meanwhile. Returns false
+ * if there is no such secret.
+ */
+export async function deleteSecret(place: VaultPlace, name: string, signal: AbortSignal): Promise<boolean> {
+  try {
+    await callVault(place, (client) => client.beginDeleteSecret(name, { abortSignal: signal }))
+    return true
+  } catch (error) {
+    if (error instanceof SandboxError && error.code === 'credential_absent') return false
+    throw error
+  }
 }
 
 /** Requests a token of the pod's identity. Throws the errors of `ResponseObserver.classify`. */

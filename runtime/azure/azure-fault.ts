@@ -20,7 +20,13 @@ type Seen = {
 }
 
 const FINAL: Readonly<Record<Server, Readonly<Record<number, ErrorCode>>>> = {
-  vault: { 401: 'credential_forbidden', 403: 'credential_forbidden', 404: 'credential_absent' },
+  vault: {
+    401: 'credential_forbidden',
+    403: 'credential_forbidden',
+    404: 'credential_absent',
+    // The name belongs to a deleted secret that the vault still keeps.
+    409: 'conflict',
+  },
   'token endpoint': { 400: 'credential_forbidden', 401: 'credential_forbidden', 403: 'credential_forbidden' },
 }
 

@@ -141,7 +141,7 @@ export const ApprovalScopes = z.enum(['once', 'run'])
 export const RunKinds = z.enum(['agent', 'command'])
 /** How a checkpoint stores the workspace: a list of the files and where their contents are, or one tar archive. */
 export const WorkspaceForms = z.enum(['manifest', 'archive'])
-export const UserCredentialKinds = z.enum(['github', 'openai-compatible', 'registry'])
+export const UserCredentialKinds = z.enum(['github', 'git', 'openai-compatible', 'registry'])
 export const Roles = z.enum(['user', 'auditor', 'approver', 'operator'])
 export const RestrictionKinds = z.enum(['run', 'owner', 'all'])
 export const RestrictionLevels = z.enum(['normal', 'read-only', 'no-network', 'frozen'])

@@ -56,7 +56,7 @@ export interface RestrictionRow {
 /** A credential that an owner has set for the own runs. */
 export interface UserCredentialRow {
   readonly owner: string
-  readonly kind: 'github' | 'openai-compatible' | 'registry'
+  readonly kind: 'github' | 'git' | 'openai-compatible' | 'registry'
   /** Where it is used: a host, or the base URL of a model server. */
   readonly target: string
   /** The user of Basic authentication. */

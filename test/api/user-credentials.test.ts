@@ -36,7 +36,7 @@ describe('a sealed value', () => {
       return codeOf(credentials.read(change.owner ?? 'ada', credentialId))
     }
 
-    expect(await credentials.read('ada', credentialId)).toBe(VALUE)
+    expect(await credentials.read('ada', credentialId)).toEqual({ value: VALUE })
     expect(JSON.stringify(row)).not.toContain(VALUE)
     for (const change of [
       { owner: 'bob' },
@@ -86,7 +86,7 @@ describe('the service', () => {
     expect(await codeOf(service.remove(bob, 'github', {}))).toBe('not_found')
     expect(await codeOf(credentials.read('bob', set.credentialId))).toBe('credential_absent')
     expect(await service.list(ada)).toEqual({ items: [set] })
-    expect(await credentials.read('ada', set.credentialId)).toBe(VALUE)
+    expect(await credentials.read('ada', set.credentialId)).toEqual({ value: VALUE })
 
     await service.remove(ada, 'github', {})
     expect(await codeOf(credentials.read('ada', set.credentialId))).toBe('credential_absent')
@@ -145,9 +145,9 @@ describe('the service', () => {
       ])
   })
 
-  const noProxy = { ...PLACES, registries: undefined }
+  const noProxy = { ...PLACES, hosts: undefined }
   const noModel = { ...PLACES, modelServer: undefined }
-  const refused = /only for credentials of the kind registry/
+  const refused = /only for credentials of the kinds git and registry/
   test.each([
     {
       what: 'a registry without a proxy',
@@ -162,6 +162,23 @@ describe('the service', () => {
       message: /no model server/,
     },
     { what: 'a registry without a host', message: /needs the `host`/ },
+    {
+      what: 'a token for a git server without a host',
+      kind: 'git',
+      message: /needs the `host` of the git server/,
+    },
+    {
+      what: 'a token for a git server that is not listed',
+      kind: 'git',
+      more: { host: HOST },
+      message: /no git server at npm.corp.example.com. It has gitlab.corp.example.com. .*preset: git/,
+    },
+    {
+      what: 'a token for GitHub as one for a git server',
+      kind: 'git',
+      more: { host: 'github.com' },
+      message: /The kind for GitHub is github/,
+    },
     { what: 'a token for GitHub at a host', kind: 'github', more: { host: HOST }, message: refused },
     { what: 'a token for GitHub with a user', kind: 'github', more: { user: 'me' }, message: refused },
   ] as const)('refuses $what in words', async (one) => {

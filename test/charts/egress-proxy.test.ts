@@ -76,10 +76,26 @@ describe('a pod of the egress proxy with credentials', () => {
       ['egress-credentials', ['credentials']],
     ])
     expect(tokenOf(first)).toEqual(['agentweaver-control'])
-    expect(tokenOf(second)).toEqual(['agentweaver-credentials'])
+    expect(tokenOf(second)).toEqual(['api://AzureADTokenExchange', 'agentweaver-credentials'])
     expect(second.securityContext).toEqual(first.securityContext)
     // Its memory and its descriptors belong to another process.
     expect(podOf(withCredentials())).not.toHaveProperty('shareProcessNamespace')
+  })
+
+  it('reads the vault of users’ credentials on Azure only, with the identity of the proxy', () => {
+    const environment = withCredentials('dev')
+    const [first, second] = podOf(environment).containers
+    const variableOf = ({ env }: Fields, name: string) => env.find((one: Fields) => one.name === name)?.value
+    const { azure } = environment.infra
+
+    expect(variableOf(second, 'AGENTWEAVER_EGRESS_VAULT_URL')).toBe(
+      `https://${azure?.vaults.userTokens.host}`,
+    )
+    expect(variableOf(second, 'AZURE_CLIENT_ID')).toBe(azure?.identities.egressProxy.clientId)
+    expect(variableOf(first, 'AGENTWEAVER_EGRESS_VAULT_URL')).toBeUndefined()
+    expect(variableOf(first, 'AZURE_CLIENT_ID')).toBeUndefined()
+    const [, local] = podOf(withCredentials('local')).containers
+    expect(variableOf(local, 'AGENTWEAVER_EGRESS_VAULT_URL')).toBeUndefined()
   })
 
   it('lets the first container connect to the socket of the second one, and not replace it', () => {

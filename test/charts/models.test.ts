@@ -116,14 +116,15 @@ describe('the models of an environment', () => {
     expect(JSON.stringify(objectIn(tree, 'Deployment', 'agentweaver-api'))).not.toContain('-credentials')
   })
 
-  it('leave the identity out if the environment has no models of kind foundry', () => {
+  it('leave only the vault to the identity of the proxy if the environment has no models of kind foundry', () => {
     const environment = environmentWith('prod', (value) => {
       all(value)
       delete value['models'].foundry
     })
     const deployment = objectIn(aTree(environment), 'Deployment', 'agentweaver-egress-proxy')
 
-    expect(JSON.stringify(deployment)).not.toMatch(/AZURE|FOUNDRY/)
+    expect(JSON.stringify(deployment)).toContain('AGENTWEAVER_EGRESS_VAULT_URL')
+    expect(JSON.stringify(deployment)).not.toContain('FOUNDRY')
   })
 
   it('are none without the section: only scripted agents', () => {

@@ -69,9 +69,18 @@ describe('"agentweaver credential"', () => {
     expect(verified.status).toBe(0)
   })
 
+  test('asks no server with --no-check', async () => {
+    const { status, stderr } = await credential(['set', 'registry', '--host', REGISTRY, '--no-check'], VALUE)
+
+    expect(status).toBe(0)
+    expect(stderr).toBe('The value was not checked: you asked to store it without a check.\n')
+  })
+
   test.each([
-    [['set', 'password'], VALUE, 'The kinds are github, openai-compatible, registry.'],
-    [['set', 'registry'], VALUE, 'Name the registry'],
+    [['set', 'password'], VALUE, 'The kinds are github, git, openai-compatible, registry.'],
+    [['set', 'registry'], VALUE, 'Name the host: --host npm.corp.example.com.'],
+    [['set', 'git'], VALUE, 'Name the host: --host gitlab.example.com.'],
+    [['set', 'git', '--host', 'evil.example.com'], VALUE, 'has no git server at evil.example.com'],
     [['set', 'github'], '', 'No value was given.'],
     [['set', 'github'], `${VALUE}\n${VALUE}`, 'must be one line of 16 to 4096 visible ASCII characters'],
     [['set', 'github', VALUE], '', 'too many arguments'],

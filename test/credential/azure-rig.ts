@@ -7,7 +7,7 @@ import { exportJWK, SignJWT } from 'jose'
 import { onTestFinished, vi } from 'vitest'
 import type { AzureSettings } from '../../runtime/agent-host/credential/azure-settings.ts'
 import { startEntra } from '../fakes/entra.ts'
-import { startKeyVault } from '../fakes/key-vault.ts'
+import { type KeyVaultOptions, startKeyVault } from '../fakes/key-vault.ts'
 import { startNameProxy } from '../fakes/name-proxy.ts'
 import { createTestAuthority, type TestAuthority } from '../fakes/test-authority.ts'
 
@@ -38,6 +38,8 @@ interface AzureRigOptions {
   readonly tls?: { readonly entra?: TestAuthority; readonly vault?: TestAuthority }
   /** The name in a server's certificate, if it is wrong. */
   readonly names?: { readonly entra?: string; readonly vault?: string }
+  /** What the identity may do in the vault. @default get a secret */
+  readonly may?: KeyVaultOptions['roles'][string]
 }
 
 /** A pod's view of Azure: its token in a file, Entra and a vault behind the names that they have everywhere. */
@@ -45,6 +47,7 @@ export async function startAzure({
   tls = {},
   names = {},
   authority = createTestAuthority(),
+  may = ['getSecret'],
   subject = SUBJECT,
   ...options
 }: AzureRigOptions = {}) {
@@ -66,7 +69,7 @@ export async function startAzure({
     tenantId,
     authority: `https://${LOGIN_HOST}`,
     tokens: { issuer: entra.issuer, keys: async () => entra.jwks },
-    roles: { [clientId]: ['getSecret'] },
+    roles: { [clientId]: may },
   })
   const proxy = await startNameProxy(
     new Map([

@@ -11,11 +11,13 @@ import type { ModelSettings } from '../../runtime/agents/kind.ts'
 import { resolveAgent } from '../../runtime/agents/registry.ts'
 import { readConfig } from '../../runtime/api/config.ts'
 import { NO_CREDENTIALS } from '../../runtime/api/credentials/credentials.ts'
+import { createUserVault } from '../../runtime/api/credentials/user-vault.ts'
 import { serversOf } from '../../runtime/api/egress/agent-servers.ts'
 import { createNetworkRules } from '../../runtime/api/egress/network-rules.ts'
 import { createRunCredentials } from '../../runtime/api/egress/run-credentials.ts'
 import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import { createRestrictionCalls } from '../../runtime/api/runs/restrictions/set-restriction.ts'
+import { readerOfVault } from '../../runtime/egress/cluster/user-vault.ts'
 import { createLaptop, startOnPort } from '../agent-host/laptop-hosts.ts'
 import { anEnvironment, aTree, objectIn } from '../charts/fixture.ts'
 import { memoryOf } from '../cluster/helpers/canary-search.ts'
@@ -29,6 +31,7 @@ import {
   tokenFor,
 } from '../egress/cluster-rig.ts'
 import { startCopilotService } from '../fakes/copilot-service.ts'
+import type { KeyVaultOptions } from '../fakes/key-vault.ts'
 import { startNameProxy } from '../fakes/name-proxy.ts'
 import { startTlsFront } from '../fakes/tls-front.ts'
 import { ownCredentials } from '../helpers/own-credentials.ts'
@@ -87,7 +90,11 @@ function rendered() {
  * A run whose agent is configured with the settings of the tree: a real AgentHost, a real replica of the egress proxy, and
  * the servers of Azure and GitHub under their names. The replica reaches them through a proxy that knows their ports.
  */
-async function aRunOf(requested: RequestedAgent, operator: Partial<ModelSettings> = {}, own?: string) {
+async function aRunOf(
+  requested: RequestedAgent,
+  operator: Partial<ModelSettings> = {},
+  { own, isInVault = false }: { readonly own?: string; readonly isInVault?: boolean } = {},
+) {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, TOKEN)
   const service = await startCopilotService({
@@ -108,15 +115,27 @@ async function aRunOf(requested: RequestedAgent, operator: Partial<ModelSettings
   })
   const { models, rules } = rendered()
   const rig = await deploymentRig([443])
-  const users = ownCredentials(rig)
+  const vaultPlace = { identity: azure.settings.identity, vaultUrl: azure.settings.vaultUrl ?? '' }
+  const vault = createUserVault({ ...vaultPlace, nameKey: rig.keys.derive('name'), budgetMs: 120_000 })
+  const users = ownCredentials({ ...rig, ...(isInVault && { vault }) })
+  const rightsOf = (...rights: KeyVaultOptions['roles'][string]) => {
+    azure.vault.roles[vaultPlace.identity.clientId] = rights
+  }
   const credentials = createRunCredentials(NO_CREDENTIALS, users.credentials, rig.keys.derive('placeholder'))
-  const set = (value: string) => users.service.set({ owner: 'ada', role: 'user' }, 'github', { value })
+  const ada = { owner: 'ada', role: 'user' } as const
+  const set = (value: string) => users.service.set(ada, 'github', { value })
+  if (isInVault) rightsOf('setSecret', 'deleteSecret')
   if (own !== undefined) await set(own)
+  rightsOf('getSecret')
   const deployment = { ...rig, credentials, rules, serversOf: serversOf(rules) }
   const { url, restrictions, trust } = await startControl(deployment)
   const upstream = { host: '127.0.0.1', port: Number(new URL(names.url).port) }
   const proxy = await startProxy(deployment, url, { upstream })
-  const broker = await startBroker(deployment, url, { upstream, roots: [azure.authority.certificate] })
+  const broker = await startBroker(deployment, url, {
+    upstream,
+    roots: [azure.authority.certificate],
+    ...(isInVault && { readSecret: readerOfVault(vaultPlace, 120_000) }),
+  })
   await until('both processes have a lease', () => proxy.lease.isHeld && broker.lease.isHeld)
   const { store, keys } = deployment
   const settings = SandboxSettings.parse({ network_enabled: false })
@@ -162,7 +181,10 @@ async function aRunOf(requested: RequestedAgent, operator: Partial<ModelSettings
   }
   const give = async () =>
     client.giveEgress({ agentHostToken: await tokenFor({ keys, runId, caller: 'agent-host' }) }, never)
-  return { azure, service, names, proxy, store, keys, runId, restrictions, client, give, run, set, host }
+  return {
+    ...{ azure, service, names, proxy, store, keys, runId, restrictions, client, give, run, set, host },
+    ...{ users, ada, rightsOf, vault },
+  }
 }
 
 it('runs an agent of kind copilot behind the proxy, with the token of the owner from the vault', async () => {
@@ -177,7 +199,7 @@ it('runs an agent of kind copilot behind the proxy, with the token of the owner 
 })
 
 it('inserts the token that the owner has set into the requests of an agent that does not have it', async () => {
-  const { service, names, give, run, host } = await aRunOf({ kind: 'copilot' }, {}, OWN)
+  const { service, names, give, run, host } = await aRunOf({ kind: 'copilot' }, {}, { own: OWN })
 
   await give()
   const end = await run()
@@ -191,6 +213,33 @@ it('inserts the token that the owner has set into the requests of an agent that 
   expect(memories.length).toBeGreaterThan(1)
   expect(memories.some((memory) => memory.includes('gho_insertedByTheEgressProxy'))).toBe(true)
   expect(memories.some((memory) => memory.includes(OWN))).toBe(false)
+})
+
+it('inserts the token of the owner from the vault, where the API wrote it and the store does not have it', async () => {
+  const { service, give, run, host, store, azure, vault, ada, users, rightsOf } = await aRunOf(
+    { kind: 'copilot' },
+    {},
+    { own: OWN, isInVault: true },
+  )
+  const { name } = vault.secretOf({ owner: 'ada', kind: 'github', target: 'github.com' }, '0'.repeat(32))
+
+  await give()
+  const end = await run()
+
+  expect(end, JSON.stringify(end)).toMatchObject({ data: { state: 'completed' } })
+  expect(service.requests.every(({ headers }) => headers['authorization'] === `Bearer ${OWN}`)).toBe(true)
+  expect(service.requests.length).toBeGreaterThan(0)
+  expect(azure.vault.versionsOf(name)).toHaveLength(1)
+  const rows = await store.listUserCredentials()
+  expect(rows).toHaveLength(1)
+  expect(JSON.stringify(rows)).not.toMatch(new RegExp(`${OWN}|${name}`))
+  const memories = await Promise.all(familyOf(host.pid).map((pid) => memoryOf({ pid })))
+  expect(memories.some((memory) => memory.includes(OWN))).toBe(false)
+
+  rightsOf('setSecret', 'deleteSecret')
+  await users.service.remove(ada, 'github', {})
+  expect(await store.listUserCredentials()).toEqual([])
+  expect(azure.vault.versionsOf(name).map(({ enabled }) => enabled)).toEqual([true, false])
 })
 
 it('uses a token that the owner sets while the run works, from the next request on', async () => {
@@ -209,7 +258,7 @@ it('uses a token that the owner sets while the run works, from the next request 
 })
 
 it('keeps a command from the token, also with the address and the certificate of the proxy', async () => {
-  const { proxy, keys, runId, service } = await aRunOf({ kind: 'copilot' }, {}, OWN)
+  const { proxy, keys, runId, service } = await aRunOf({ kind: 'copilot' }, {}, { own: OWN })
   const { socket, head } = await open(
     proxy.port,
     `${COPILOT}:443`,

@@ -10,13 +10,17 @@ import type { EgressDestination } from '../../contracts/egress.ts'
 import { allowlist } from '../../policies/agent/egress/allowlist.ts'
 import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
+import { NO_CREDENTIALS } from '../../runtime/api/credentials/credentials.ts'
+import { createRunCredentials } from '../../runtime/api/egress/run-credentials.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { EgressRelay } from '../../runtime/runner/pod/egress-relay.ts'
 import { PodNetwork } from '../../runtime/runner/pod/pod-network.ts'
 import { GitServer } from '../fakes/git-server.ts'
+import { ownCredentials } from '../helpers/own-credentials.ts'
 import { until } from '../helpers/until.ts'
 import {
   CANARY,
+  type Deployment,
   deploymentRig,
   givenNetwork,
   open,
@@ -36,7 +40,11 @@ export const ENTRY: Partial<EgressDestination> = {
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void
 
-export async function rig(answer: Answer = (_request, response) => response.end('reached'), entry = ENTRY) {
+/** `owner`: has set the canary as the credential of the git server. */
+export async function rig(
+  answer: Answer = (_request, response) => response.end('reached'),
+  { entry = ENTRY, owner }: { readonly entry?: Partial<EgressDestination>; readonly owner?: string } = {},
+) {
   const authorizations: (string | undefined)[] = []
   const server = await listening(
     createServer(authority.serverFor(HOST), (request, response) => {
@@ -44,7 +52,8 @@ export async function rig(answer: Answer = (_request, response) => response.end(
       answer(request, response)
     }),
   )
-  const deployment = await deploymentRig([portOf(server)], entry)
+  const operators = await deploymentRig([portOf(server)], entry)
+  const deployment = owner === undefined ? operators : await withOwnCredential(operators, owner)
   const control = await startControl(deployment)
   const replica = await startProxy(deployment, control.url)
   const broker = await startBroker(deployment, control.url, { roots: [authority.certificate] })
@@ -52,6 +61,16 @@ export async function rig(answer: Answer = (_request, response) => response.end(
   const [root = ''] = control.trust.bundle.split(/(?<=END CERTIFICATE-----\n)/)
   const target = `${HOST}:${portOf(server)}`
   return { ...deployment, deployment, control, replica, broker, authorizations, root, target }
+}
+
+/** The same deployment, whose operator has no credential. */
+async function withOwnCredential(deployment: Deployment, owner: string): Promise<Deployment> {
+  const { store, keys } = deployment
+  const places = { modelServer: undefined, hosts: { git: new Set([HOST]), registry: new Set<string>() } }
+  const users = ownCredentials({ store, places })
+  await users.service.set({ owner, role: 'user' }, 'git', { host: HOST, value: CANARY, user: 'oauth2' })
+  const credentials = createRunCredentials(NO_CREDENTIALS, users.credentials, keys.derive('placeholder'))
+  return { ...deployment, credentials }
 }
 
 export type Rig = Awaited<ReturnType<typeof rig>>
@@ -79,7 +98,7 @@ export async function givenRun({ store, keys, replica, credentials, root, target
 }
 
 /** A git server, and git with the variables of a command in a pod. */
-export async function gitRig() {
+export async function gitRig({ owner }: { readonly owner?: string } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-cluster-git-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const home = join(folder, 'home')
@@ -93,16 +112,20 @@ export async function gitRig() {
   )
   const [entry] = allowlist(resolveEgress(policy, {}), 'command', 'proxy')
   if (!entry) throw new Error('the list has one entry')
-  const all = await rig(undefined, entry)
+  const all = await rig(undefined, { entry, ...(owner !== undefined && { owner }) })
   const { runId, token } = await givenRun(all)
-  const { environment, placeholders } = all.credentials.forRun({ id: runId, owner: 'alice' }, [entry])
+  const ofRun = { id: runId, owner: owner ?? 'alice' }
+  const { environment, placeholders } = all.credentials.forRun(ofRun, [entry])
   const variables: Record<string, string> = {}
   const through = async (replica: { readonly port: number }) => {
     const relay = new EgressRelay({ address: `127.0.0.1:${replica.port}`, log: silentLog, port: 0 })
     const port = await relay.listen()
     onTestFinished(() => relay.close())
     const network = new PodNetwork(relay, home)
-    network.use({ commandsToken: token, caBundle: all.control.trust.bundle, environment })
+    network.use({
+      ...{ commandsToken: token, caBundle: all.control.trust.bundle },
+      ...(environment && { environment }),
+    })
     const proxy = `http://127.0.0.1:${port}`
     Object.assign(variables, network.environment({}), { HTTPS_PROXY: proxy, https_proxy: proxy })
   }

@@ -47,7 +47,8 @@ function rig({
       standingOf: () => 'unlisted',
       loosenedFor: () => ['a.example'],
       addressesOf: () => undefined,
-      registries: new Set(),
+      credentialHosts: { git: new Set(), registry: new Set() },
+      gitServer: () => undefined,
       ofAgentHost: [],
     },
     credentials: {
@@ -57,7 +58,9 @@ function rig({
         placeholders: destinations.some(({ credential }) => credential)
           ? [{ credential: 'git', value: `placeholder-of-${runId}` }]
           : [],
-        environment: { variables: { GIT_TOKEN: `placeholder-of-${runId}` }, gitConfig: [] },
+        ...(destinations.some(({ credential }) => credential) && {
+          environment: { variables: { GIT_TOKEN: `placeholder-of-${runId}` }, gitConfig: [] },
+        }),
       }),
     },
     trust: { bundle: 'PEM' },

@@ -35,6 +35,29 @@ describe('git in a pod', () => {
   })
 })
 
+describe('git in a pod whose owner has set a credential of the server', () => {
+  it('clones and pushes with it to a branch of its run, and to no other one, without a placeholder', async () => {
+    const { all, git, server } = await gitRig({ owner: 'ada' })
+    const users: string[] = []
+    server.intercept = ({ headers: { authorization = '' } }) => {
+      users.push(Buffer.from(authorization.replace('Basic ', ''), 'base64').toString())
+      return false
+    }
+
+    await git(['clone', '-q', `${server.url}/team/app.git`, 'app'])
+    await git(COMMIT, 'app')
+    const push = (ref: string) =>
+      git(['push', '-q', 'origin', `HEAD:${ref}`], 'app').catch(({ stderr }) => String(stderr))
+    const pushed = [await push('refs/heads/agentweaver/RUN/fix'), await push('refs/heads/main')]
+
+    expect(pushed).toEqual(['', expect.stringContaining('this run may push only to branches below')])
+    expect(server.refs('team/app')).toEqual([`refs/heads/agentweaver/${all.runId}/fix`, 'refs/heads/main'])
+    expect(new Set(users)).toEqual(new Set([`oauth2:${CANARY}`]))
+    expect(all.placeholder).toBe('')
+    expect(await filesWith([all.home], CANARY)).toEqual([])
+  })
+})
+
 describe('git in a pod whose replica of the proxy has ended', () => {
   it('continues a branch through another replica, and no branch that the run did not push', async () => {
     const { all, git, server, through, bare } = await gitRig()

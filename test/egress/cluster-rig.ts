@@ -25,6 +25,7 @@ import { type DeploymentKeys, deploymentKeysOf } from '../../runtime/api/keys/de
 import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import { Restrictions } from '../../runtime/api/runs/restrictions/restrictions.ts'
 import { type ReplicaOptions, startReplica } from '../../runtime/egress/cluster/replica.ts'
+import type { ReadUserSecret } from '../../runtime/egress/cluster/user-vault.ts'
 import { createLog, silentLog } from '../../runtime/kit/log.ts'
 import { EgressRelay } from '../../runtime/runner/pod/egress-relay.ts'
 import type { Store } from '../../runtime/store/store.ts'
@@ -167,9 +168,9 @@ export async function startProxy(
 export async function startBroker(
   { credentialsTokenFile: tokenFile, folder }: Deployment,
   url: string,
-  more: Pick<ReplicaOptions, 'roots' | 'upstream'> = {},
+  { readSecret, ...more }: Pick<ReplicaOptions, 'roots' | 'upstream'> & { readSecret?: ReadUserSecret } = {},
 ) {
-  const listen = { socketPath: brokerPathIn(folder) }
+  const listen = { socketPath: brokerPathIn(folder), readSecret }
   const broker = await startReplica({ ...QUICK, url, tokenFile, listen, ...more })
   onTestFinished(() => broker.drain())
   return broker

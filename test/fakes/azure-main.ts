@@ -6,7 +6,7 @@
 import { readFileSync } from 'node:fs'
 import * as z from 'zod'
 import { startEntra } from './entra.ts'
-import { startKeyVault } from './key-vault.ts'
+import { DATA_ACTIONS, startKeyVault } from './key-vault.ts'
 import { startNameProxy } from './name-proxy.ts'
 import { createTestAuthority } from './test-authority.ts'
 import { startTlsFront } from './tls-front.ts'
@@ -18,7 +18,7 @@ const Config = z.strictObject({
   federated: z.array(z.strictObject({ clientId: z.guid(), issuer: z.string(), subject: z.string() })),
   /** The key set of each cluster's issuer. */
   issuers: z.record(z.string(), z.object({ keys: z.array(z.record(z.string(), z.unknown())) })),
-  roles: z.record(z.string(), z.array(z.enum(['getSecret', 'listSecrets']))),
+  roles: z.record(z.string(), z.array(z.enum(DATA_ACTIONS))),
   secrets: z.record(z.string(), z.string()),
   /** Additional host names. Each routes to a plaintext server on this machine, with TLS in front. */
   fronts: z.record(z.string(), z.int()),

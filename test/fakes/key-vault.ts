@@ -1,8 +1,17 @@
 import { randomBytes } from 'node:crypto'
 import { createLocalJWKSet, errors, type JSONWebKeySet, jwtVerify } from 'jose'
+import * as z from 'zod'
 import { type FakeAnswer, type FakeRequest, type HttpsFakeOptions, startHttpsFake } from './https-fake.ts'
 
-type DataAction = 'getSecret' | 'listSecrets'
+/** Data actions of roles: the last part of their names in Azure. */
+export const DATA_ACTIONS = [
+  'getSecret',
+  'listSecrets',
+  'setSecret',
+  'deleteSecret',
+  'recoverSecret',
+] as const
+type DataAction = (typeof DATA_ACTIONS)[number]
 
 export interface KeyVaultOptions extends Pick<HttpsFakeOptions, 'tls' | 'listen'> {
   /** Where clients reach it, such as `https://users.vault.azure.net`. */
@@ -24,10 +33,12 @@ type Version = {
 
 const RESOURCE = 'https://vault.azure.net'
 
-/** The data plane of a Key Vault with role-based access: the challenge, versions, listing, and its refusals. */
+/** The data plane of a Key Vault with role-based access: the challenge, versions, listing, soft deletion, and its refusals. */
 export async function startKeyVault(options: KeyVaultOptions) {
   const { url, tenantId, authority, roles } = options
   const secrets = new Map<string, Version[]>()
+  /** Secrets that the vault keeps after their deletion. Their names cannot be used again until then. */
+  const deleted = new Map<string, Version[]>()
   const state = {
     /** The challenge of a response to a request without a token. A hostile vault names a different resource. */
     challenge: `Bearer authorization="${authority}/${tenantId}", resource="${RESOURCE}"`,
@@ -41,13 +52,12 @@ export async function startKeyVault(options: KeyVaultOptions) {
     return { ...problem(401, 'Unauthorized', { message: 'a token is needed' }), headers }
   }
 
-  function answerTo(caller: string, { method, url: asked }: FakeRequest): FakeAnswer {
-    const { name, version, isList } = parsePath(asked.pathname)
-    const isKnown = method === 'GET' && name !== undefined && asked.searchParams.has('api-version')
-    if (!isKnown) return problem(400, 'BadParameter', { message: `${method} ${asked.pathname}` })
-    const action: DataAction = isList ? 'listSecrets' : 'getSecret'
+  function answerTo(caller: string, { method, url: asked, body }: FakeRequest): FakeAnswer {
+    const found = asked.searchParams.has('api-version') ? operationOf(method, asked.pathname) : undefined
+    if (!found) return problem(400, 'BadParameter', { message: `${method} ${asked.pathname}` })
+    const { action, name, version } = found
     if (!roles[caller]?.includes(action)) return forbidden(caller, action)
-    return isList ? listOf(secrets, url) : secretOf(secrets.get(name) ?? [], { url, name, version })
+    return OPERATIONS[found.operation]({ secrets, deleted, url }, { name, version, body })
   }
 
   const fake = await startHttpsFake({ ...options, respond })
@@ -61,6 +71,10 @@ export async function startKeyVault(options: KeyVaultOptions) {
       secrets.set(name, [...(secrets.get(name) ?? []), version])
     },
     deleteSecret: (name: string) => secrets.delete(name),
+    /** All versions of a secret, the oldest first. */
+    versionsOf: (name: string): readonly Version[] => secrets.get(name) ?? [],
+    names: () => [...secrets.keys()],
+    deletedNames: () => [...deleted.keys()],
   }
 }
 
@@ -82,14 +96,90 @@ async function callerOf(
   }
 }
 
-/** `/secrets`, `/secrets/{name}`, `/secrets/{name}/versions` and `/secrets/{name}/{version}`. */
-function parsePath(path: string): { name: string | undefined; version: string | undefined; isList: boolean } {
-  const [, collection, name = '', version] = path.split('/')
-  const isSecrets = collection === 'secrets'
+interface Operation {
+  readonly operation: 'list' | 'get' | 'set' | 'delete' | 'recover' | 'getDeleted'
+  readonly action: DataAction
+  readonly name: string
+  readonly version: string | undefined
+}
+
+/** `/secrets[/{name}[/versions|/{version}]]` and `/deletedsecrets/{name}[/recover]`. The SDK ends a path with "/". */
+function operationOf(method: string, path: string): Operation | undefined {
+  const [, collection, name = '', version = ''] = path.split('/')
+  const isList = name === '' || version === 'versions'
+  const key = `${method} ${collection}${version === 'recover' ? '/recover' : ''}`
+  const known: Readonly<Record<string, readonly [Operation['operation'], DataAction]>> = {
+    'GET secrets': isList ? ['list', 'listSecrets'] : ['get', 'getSecret'],
+    'PUT secrets': ['set', 'setSecret'],
+    'DELETE secrets': ['delete', 'deleteSecret'],
+    'GET deletedsecrets': ['getDeleted', 'getSecret'],
+    'POST deletedsecrets/recover': ['recover', 'recoverSecret'],
+  }
+  const found = known[key]
+  return found && { operation: found[0], action: found[1], name, version: version || undefined }
+}
+
+type Wanted = { readonly name: string; readonly version: string | undefined; readonly body: string }
+
+const OPERATIONS: Record<Operation['operation'], (kept: Kept, wanted: Wanted) => FakeAnswer> = {
+  list: ({ secrets, url }) => listOf(secrets, url),
+  get: ({ secrets, url }, { name, version }) => secretOf(secrets.get(name) ?? [], { url, name, version }),
+  set: (kept, { name, body }) => setIn(kept, name, body),
+  delete: (kept, { name }) => deleteIn(kept, name),
+  recover: (kept, { name }) => recoverIn(kept, name),
+  getDeleted: ({ deleted, url }, { name }) =>
+    deleted.has(name) ? { status: 200, body: deletedOf(url, name) } : notFound(name),
+}
+
+interface Kept {
+  readonly secrets: Map<string, Version[]>
+  readonly deleted: Map<string, Version[]>
+  readonly url: string
+}
+
+const Body = z.object({
+  value: z.string(),
+  attributes: z.object({ enabled: z.boolean().optional(), exp: z.int().optional() }).optional(),
+})
+
+function setIn({ secrets, deleted, url }: Kept, name: string, text: string): FakeAnswer {
+  if (!/^[0-9a-zA-Z-]{1,127}$/.test(name)) return problem(400, 'BadParameter', { message: name })
+  if (deleted.has(name)) {
+    const message = `Secret ${name} is currently in a deleted but recoverable state, and its name cannot be reused`
+    return problem(409, 'Conflict', { message, inner: 'ObjectIsDeletedButRecoverable' })
+  }
+  const { value, attributes: { enabled = true, exp } = {} } = Body.parse(JSON.parse(text))
+  const version = { id: randomBytes(16).toString('hex'), value, enabled, ...(exp !== undefined && { exp }) }
+  secrets.set(name, [...(secrets.get(name) ?? []), version])
+  return { status: 200, body: bundleOf(version, { url, name }) }
+}
+
+function deleteIn({ secrets, deleted, url }: Kept, name: string): FakeAnswer {
+  const versions = secrets.get(name)
+  if (!versions) return notFound(name)
+  secrets.delete(name)
+  deleted.set(name, versions)
+  return { status: 200, body: deletedOf(url, name) }
+}
+
+function recoverIn({ secrets, deleted, url }: Kept, name: string): FakeAnswer {
+  const versions = deleted.get(name)
+  if (!versions) return notFound(name)
+  deleted.delete(name)
+  secrets.set(name, versions)
+  return { status: 200, body: { id: `${url}/secrets/${name}`, attributes: { enabled: true } } }
+}
+
+const RETENTION_SECONDS = 90 * 24 * 3600
+
+function deletedOf(url: string, name: string) {
+  const deletedDate = Math.floor(Date.now() / 1000)
   return {
-    name: isSecrets ? name : undefined,
-    version,
-    isList: name === '' || version === 'versions',
+    recoveryId: `${url}/deletedsecrets/${name}`,
+    deletedDate,
+    scheduledPurgeDate: deletedDate + RETENTION_SECONDS,
+    id: `${url}/secrets/${name}`,
+    attributes: { enabled: true, recoveryLevel: 'Recoverable' },
   }
 }
 
@@ -97,18 +187,23 @@ type Asked = { readonly url: string; readonly name: string; readonly version: st
 
 function secretOf(versions: readonly Version[], { url, name, version }: Asked): FakeAnswer {
   const found = version ? versions.find(({ id }) => id === version) : versions.at(-1)
-  if (!found) {
-    const text = `A secret with (name/id) ${name} was not found in this key vault.`
-    return problem(404, 'SecretNotFound', { message: text })
-  }
+  if (!found) return notFound(name)
   if (!found.enabled) {
     const text = `Operation get is not allowed on a disabled secret: ${name}`
     return problem(403, 'Forbidden', { message: text, inner: 'SecretDisabled' })
   }
-  const { id, value, exp, enabled } = found
-  const attributes = { enabled, recoveryLevel: 'Recoverable', ...(exp !== undefined && { exp }) }
-  return { status: 200, body: { value, id: `${url}/secrets/${name}/${id}`, attributes } }
+  return { status: 200, body: bundleOf(found, { url, name }) }
 }
+
+function bundleOf({ id, value, exp, enabled }: Version, { url, name }: Omit<Asked, 'version'>) {
+  const attributes = { enabled, recoveryLevel: 'Recoverable', ...(exp !== undefined && { exp }) }
+  return { value, id: `${url}/secrets/${name}/${id}`, attributes }
+}
+
+const notFound = (name: string): FakeAnswer =>
+  problem(404, 'SecretNotFound', {
+    message: `A secret with (name/id) ${name} was not found in this key vault.`,
+  })
 
 function listOf(secrets: ReadonlyMap<string, unknown>, url: string): FakeAnswer {
   const value = [...secrets.keys()].map((name) => ({ id: `${url}/secrets/${name}`, attributes: {} }))

@@ -4,6 +4,7 @@ import {
   createUserCredentialService,
 } from '../../runtime/api/credentials/user-credential-service.ts'
 import { UserCredentials } from '../../runtime/api/credentials/user-credentials.ts'
+import type { UserVault } from '../../runtime/api/credentials/user-vault.ts'
 import type { AuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { OwnerRedactors } from '../../runtime/redaction/owner-redactors.ts'
@@ -11,7 +12,10 @@ import type { Store } from '../../runtime/store/store.ts'
 
 export const PLACES: CredentialPlaces = {
   modelServer: 'https://models.example.com/v1',
-  registries: new Set(['npm.corp.example.com', 'registry.npmjs.org']),
+  hosts: {
+    git: new Set(['gitlab.corp.example.com']),
+    registry: new Set(['npm.corp.example.com', 'registry.npmjs.org']),
+  },
 }
 
 type Around = {
@@ -21,6 +25,7 @@ type Around = {
   >
   readonly audit?: Pick<AuditTrail, 'append'>
   readonly places?: CredentialPlaces
+  readonly vault?: UserVault
   readonly keyId?: string
   readonly root?: number
   readonly now?: () => Date
@@ -31,6 +36,7 @@ export function ownCredentials({
   store,
   audit = { append: async () => undefined },
   places = PLACES,
+  vault,
   keyId = 'k1',
   root = 1,
   now = () => new Date(),
@@ -39,7 +45,9 @@ export function ownCredentials({
   const redactors = new OwnerRedactors([])
   const check = async () => ({ isChecked: true }) as const
   const learn = (owner: string, value: string) => redactors.learn(owner, value)
-  const credentials = new UserCredentials({ store, seal, learn, clock: now, log: silentLog })
-  const service = createUserCredentialService({ store, audit, credentials, seal, places, learn, check, now })
+  const credentials = new UserCredentials({ store, seal, vault, learn, clock: now, log: silentLog })
+  const service = createUserCredentialService({
+    ...{ store, audit, credentials, seal, vault, places, learn, check, now },
+  })
   return { service, credentials, redactors, seal }
 }

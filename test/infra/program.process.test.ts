@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { isSecret, isUnknown, type Plan, type PlannedResource } from '../../contracts/planned-resource.ts'
-import { BUILT_IN_ROLES, secretGetter } from '../../infra/model/roles.ts'
+import { BUILT_IN_ROLES, secretGetter, secretWriter } from '../../infra/model/roles.ts'
 import { readStackText } from '../../infra/stack-file.ts'
 import { runProgram } from '../../tools/offline-plan/engine/run-program.ts'
 import { makePlan } from '../../tools/offline-plan/make-plan.ts'
@@ -187,6 +187,23 @@ describe.each(['dev', 'prod'])('the platform %s', (stack) => {
     ])
   })
 
+  test('lets the API write users’ credentials without reading them, and the egress proxy read one by its name', () => {
+    const plan = plans[stack]
+    const vault = new RegExp(`/vaults/agentweaver-${stack}-users$`)
+    const rolesOf = (who: string) =>
+      ofType(plan, 'authorization:RoleAssignment')
+        .filter(({ name, inputs }) => name.includes(`-${who}:`) && vault.test(String(inputs['scope'])))
+        .map(({ inputs }) => inputs['roleDefinitionId'])
+    const [, , subscription = ''] = String(rolesOf('api')[0]).split('/')
+
+    expect(rolesOf('api')).toEqual([secretWriter(subscription, `agentweaver-${stack}`).definitionId])
+    expect(rolesOf('egress-proxy')).toEqual([secretGetter(subscription, `agentweaver-${stack}`).definitionId])
+    const ofProxy = ofType(plan, 'authorization:RoleAssignment').filter(({ name }) =>
+      name.includes('-egress-proxy:'),
+    )
+    expect(ofProxy).toHaveLength(1)
+  })
+
   test('lets the Job that makes the API’s role administer the database, and gives its identity no right in Azure', () => {
     const plan = plans[stack]
     const name = `agentweaver-${stack}-database-setup`
@@ -276,8 +293,10 @@ test('a slice has its own names, expires, protects nothing and changes nothing i
   expect(ofType(plan, 'resources:ResourceGroup')).toEqual([])
   expect(scopes.map((scope) => scope.split('/vaults/')[1])).toEqual([
     'agentweaver-dev-users',
+    'agentweaver-dev-users',
     'agentweaver-dev-cp/secrets/aw-pr-example-50d858-deployment-key',
     'agentweaver-dev-cp/secrets/aw-pr-example-50d858-ticket-key',
+    'agentweaver-dev-users',
   ])
   const namespaces = plan?.resources.filter(({ type }) => type === 'kubernetes:core/v1:Namespace') ?? []
   for (const { inputs } of namespaces) {

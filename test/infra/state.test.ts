@@ -97,7 +97,7 @@ describe('rights', () => {
   )
 
   test('no custom role writes roles or grants, lists keys, or has a write wildcard', () => {
-    expect(custom.length).toBe(10)
+    expect(custom.length).toBe(11)
     for (const { actions, dataActions } of custom)
       for (const action of [...actions, ...dataActions]) {
         expect(action).not.toMatch(
@@ -105,6 +105,16 @@ describe('rights', () => {
         )
         expect(action.includes('*') && !action.endsWith('/read'), action).toBe(false)
       }
+  })
+
+  test('the role that writes the credentials of users reads none, and cannot make a deleted one readable', () => {
+    const writer = custom.find(({ name }) => name === 'Agentweaver secret writer')
+
+    expect(writer?.actions).toEqual([])
+    expect(writer?.dataActions).toEqual([
+      'Microsoft.KeyVault/vaults/secrets/delete',
+      'Microsoft.KeyVault/vaults/secrets/setSecret/action',
+    ])
   })
 
   test('the planning identity may change nothing', () => {

@@ -14,7 +14,27 @@ describe('the key accepts', () => {
     expect(classes.agent[0]).toMatchObject({ accepts: 'registry' })
   })
 
+  it('is git in the entries of git servers, and github in those of GitHub', () => {
+    const git = (preset: string) =>
+      loadEgressPolicy(
+        withEntry(`{${preset}, mode: full, repositories: [team/app], why: the tests need this host}`),
+      ).classes.agent.map(({ host, accepts }) => [host, accepts])
+
+    expect(git('preset: git, host: gitlab.agentweaver-test.com')).toEqual([
+      ['gitlab.agentweaver-test.com', 'git'],
+    ])
+    expect(git('preset: github')).toEqual([
+      ['github.com', 'github'],
+      ['api.github.com', 'github'],
+    ])
+  })
+
   it.each([
+    [
+      'for git at paths of something else',
+      `{host: git.agentweaver-test.com, ${PLACE}, paths: [/a/info/refs, /api/**], accepts: git}`,
+      '"git" needs paths that end with the names of git’s protocol',
+    ],
     [
       'without a limit',
       `{host: npm.agentweaver-test.com, ${PLACE}, accepts: registry}`,

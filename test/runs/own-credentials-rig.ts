@@ -15,6 +15,8 @@ import { RUNS_PUSH } from './git-rig.ts'
 import { aRun, shell, startService } from './service-rig.ts'
 
 export const REGISTRY = 'npm.agentweaver-test.com'
+/** A git server that is not GitHub. */
+export const GITLAB = 'gitlab.agentweaver-test.com'
 export const OTHER_REGISTRY = 'other.agentweaver-test.com'
 
 /** The tokens of alice and bob, and of the operator. Each is a canary. */
@@ -65,6 +67,9 @@ async function startGitHubApi(authority: ReturnType<typeof createTestAuthority>)
 type Options = {
   /** More keys of the entry for GitHub. */
   readonly github?: string
+  /** More keys of the entry for the other git server. Without them, the list has no such entry. */
+  readonly gitlab?: string
+  /** The operator's list of credentials, which are one value. */
   readonly operatorsToken?: boolean
   readonly env?: Record<string, string>
   readonly ceiling?: string
@@ -79,6 +84,7 @@ type Options = {
  */
 export async function aCompany({
   github = '',
+  gitlab,
   operatorsToken = false,
   names = [],
   ceiling = RUNS_PUSH,
@@ -90,11 +96,19 @@ export async function aCompany({
   mkdirSync(repositories)
   const git = new GitServer(repositories, { authority, host: 'github.com', token: TOKENS.alice })
   await git.open('team/app')
+  const gitlabServer = new GitServer(join(repositories, 'gitlab'), {
+    ...{ authority, host: GITLAB, token: TOKENS.alice, more: [TOKENS.operator] },
+  })
+  if (gitlab !== undefined) {
+    mkdirSync(join(repositories, 'gitlab'))
+    await gitlabServer.open('team/app')
+  }
   const registry = await startRegistry(authority)
   const api = await startGitHubApi(authority)
   const proxy = await startNameProxy(
     new Map([
       ['github.com', git.port],
+      ...(gitlab === undefined ? [] : [[GITLAB, gitlabServer.port] as const]),
       [REGISTRY, registry.port],
       [OTHER_REGISTRY, registry.port],
       ...(hasGitHubApi ? [['api.github.com', api.port] as const] : []),
@@ -108,11 +122,16 @@ name: test
 classes:
   agent:
     - { preset: github, mode: full, repositories: [team/app], ${github} why: the repository of the test }
-    - { preset: npm, host: ${REGISTRY}, why: the registry of the test }
+${
+  gitlab === undefined
+    ? ''
+    : `    - { preset: git, host: ${GITLAB}, mode: full, repositories: [team/app], ${gitlab} why: a git server }
+`
+}    - { preset: npm, host: ${REGISTRY}, why: the registry of the test }
     - { preset: npm, host: ${OTHER_REGISTRY}, why: another registry }
   command: []
 `,
-    'credentials.yaml': `apiVersion: agentweaver.io/v1\nkind: Credentials\ncredentials: [{ id: team-git, file: token, variable: GIT_TOKEN }]\n`,
+    'credentials.yaml': `apiVersion: agentweaver.io/v1\nkind: Credentials\ncredentials: [{ id: team-git, file: token, variable: GIT_TOKEN }, { id: git, file: token, variable: LAB_TOKEN }]\n`,
     'ceiling.yml': ceiling,
     'roots.pem': authority.certificate,
   }
@@ -120,6 +139,7 @@ classes:
   writeFileSync(join(folder, 'token'), TOKENS.operator, { mode: 0o600 })
   return {
     git,
+    gitlab: gitlabServer,
     registry,
     api,
     repositories,
@@ -132,6 +152,7 @@ classes:
     },
     async close() {
       git.close()
+      if (gitlab !== undefined) gitlabServer.close()
       registry.close()
       api.close()
       await proxy.close()
@@ -142,7 +163,7 @@ classes:
 
 /** A service of that company, with two owners. */
 export async function aServiceOfTwo({ env = {}, ...options }: Options = {}) {
-  const { git, registry, api, settings, close } = await aCompany(options)
+  const { git, gitlab, registry, api, settings, close } = await aCompany(options)
   const started = await startService({ ...settings, ...env })
   onTestFinished(async () => {
     await started.close()
@@ -196,7 +217,7 @@ export async function aServiceOfTwo({ env = {}, ...options }: Options = {}) {
       },
     }
   }
-  return { ...started, git, registry, api, run, start, asking, eventsOf }
+  return { ...started, git, gitlab, registry, api, run, start, asking, eventsOf }
 }
 
 /** Files below a folder that contain a text. */

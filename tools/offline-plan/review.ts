@@ -6,7 +6,7 @@ import {
   type PlannedValue,
 } from '../../contracts/planned-resource.ts'
 import { nodeHours, vcpusByFamily } from '../../infra/model/capacity.ts'
-import { BUILT_IN_ROLES, secretGetter } from '../../infra/model/roles.ts'
+import { BUILT_IN_ROLES, secretGetter, secretWriter } from '../../infra/model/roles.ts'
 import { NOTABLE_INPUTS } from './notable-inputs.ts'
 
 /** The content of a plan's review, independent of its format. */
@@ -149,7 +149,7 @@ function accessRow(plan: Plan, one: PlannedResource): AccessRow {
 }
 
 /**
- * The name of a built-in role by its GUID, of the owner's custom role by the inputs of its GUID, or of a role in the
+ * The name of a built-in role by its GUID, of an owner's custom role by the inputs of its GUID, or of a role in the
  * plan by its definition; otherwise the id itself. The description of a grant is not trusted.
  */
 function roleName(plan: Plan, id: PlannedValue | undefined, scope: string): string {
@@ -158,8 +158,9 @@ function roleName(plan: Plan, id: PlannedValue | undefined, scope: string): stri
   if (builtIn !== undefined) return builtIn[0]
   const [, subscription = '', platform = ''] =
     /^\/subscriptions\/([^/]+)\/resourceGroups\/([^/]+)\//.exec(scope) ?? []
-  const getter = secretGetter(subscription, platform)
-  if (given === getter.definitionId) return getter.name
+  const owners = [secretGetter(subscription, platform), secretWriter(subscription, platform)]
+  const custom = owners.find(({ definitionId }) => given === definitionId)
+  if (custom !== undefined) return custom.name
   const own = plan.resources.find(
     ({ type, urn }) =>
       type === 'azure-native:authorization:RoleDefinition' && isUnknown(id) && id.$unknown.includes(urn),

@@ -80,7 +80,7 @@ export function expandGit(entry: Written) {
   const requests = gitRequests(entry)
   if (entry.preset === 'git') {
     const { host, ports } = entry
-    return [{ ...common, host, ports, requests }]
+    return [{ ...common, host, ports, requests, accepts: 'git' as const }]
   }
   return [
     { ...common, host: 'github.com', ports: [443], requests, accepts: 'github' as const },

@@ -44,7 +44,7 @@ export const Destination = z
     /** The proxy inserts this credential of the operator's list. */
     credential: CredentialId.optional(),
     /** The kind of credential that owners of runs may use here. Presets set it, because their paths are known to be safe. */
-    accepts: z.enum(['github', 'registry']).optional(),
+    accepts: z.enum(['github', 'git', 'registry']).optional(),
     /** Address ranges of a private endpoint. */
     addresses: z.array(Range).min(1).max(16).optional(),
     why: Why,
@@ -131,17 +131,32 @@ const GITHUB_HOSTS = ['github.com', 'api.github.com']
 /** Hosts to which an agent of kind `copilot` sends the GitHub token of its owner. */
 const COPILOT_HOST = /^api(?:\.[a-z]+)?\.githubcopilot\.com$/
 
+/** All paths of git's smart protocol. */
+const GIT_PATH = /\/(?:info\/refs|git-upload-pack|git-receive-pack)$/
+
 /** The file of a cluster has the entries of presets one by one, so the key can be written, with the limits of a preset. */
-function acceptsFault({ accepts, host, paths, requests, http, caller }: Fields): Fault | undefined {
+function acceptsFault(destination: Fields): Fault | undefined {
+  const { accepts, host, paths, requests, http } = destination
   if (accepts === undefined) return undefined
   if (!paths && !requests)
     return ['accepts', 'needs "paths" or "requests", which limit where the credential is sent']
   if (host.startsWith('*')) return ['accepts', 'needs one host, not "*."']
   if (http) return ['accepts', 'cannot be combined with "http"']
-  const isOfCopilot = caller === 'agent-host' && COPILOT_HOST.test(host)
-  return accepts === 'github' && !isOfCopilot && !GITHUB_HOSTS.includes(host)
-    ? ['accepts', `"github" is only for ${GITHUB_HOSTS.join(' and ')}`]
-    : undefined
+  const fault = accepts === 'registry' ? undefined : PLACE_FAULTS[accepts](destination)
+  return fault === undefined ? undefined : ['accepts', fault]
+}
+
+const PLACE_FAULTS: Readonly<Record<'github' | 'git', (destination: Fields) => string | undefined>> = {
+  github: ({ host, caller }) => {
+    const isOfCopilot = caller === 'agent-host' && COPILOT_HOST.test(host)
+    return isOfCopilot || GITHUB_HOSTS.includes(host)
+      ? undefined
+      : `"github" is only for ${GITHUB_HOSTS.join(' and ')}`
+  },
+  git: ({ paths = [], requests = [] }) =>
+    [...paths, ...requests.flatMap((one) => one.paths)].every((path) => GIT_PATH.test(path))
+      ? undefined
+      : '"git" needs paths that end with the names of git’s protocol, such as /info/refs',
 }
 
 const SHARED = 'the host shares its addresses with other sites of a content network'

@@ -60,7 +60,7 @@ function secretReader(name: string, { azure, budgetMs = READ_BUDGET_MS }: RunCre
   const place = { identity: azure.identity, vaultUrl: azure.vaultUrl }
   return async () => {
     const { readSecret } = await loadClients()
-    return retryWithin(budgetMs, (signal) => readSecret(place, name, signal))
+    return retryWithin(budgetMs, (signal) => readSecret(place, { name }, signal))
   }
 }
 

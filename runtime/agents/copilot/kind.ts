@@ -41,8 +41,12 @@ function tokenOf(
 ): Pick<ResolvedAgent, 'credential' | 'onUse'> {
   const own = gitHubTokenOf?.(owner)
   if (own && proxyRoot !== undefined) return { credential: { kind: 'token', token: INSERTED } }
-  if (own) return { credential: { kind: 'token', token: own.token }, onUse: own.onUse }
-  if (secretNameOf) return { credential: { kind: 'keyVault', secretName: secretNameOf(owner) } }
+  if (own?.token !== undefined) return { credential: { kind: 'token', token: own.token }, onUse: own.onUse }
+  if (secretNameOf)
+    return {
+      credential: { kind: 'keyVault', secretName: secretNameOf(owner) },
+      ...(own && { onUse: own.onUse }),
+    }
   if (copilotToken) return { credential: { kind: 'token', token: copilotToken } }
   throw invalidRequest(
     'an agent of kind copilot needs a GitHub token: set yours with "agentweaver credential set github", or start the service with COPILOT_GITHUB_TOKEN',

@@ -2,11 +2,13 @@ import { request as httpRequest, type IncomingMessage, STATUS_CODES } from 'node
 import { request as httpsRequest } from 'node:https'
 import type { Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
-import { EGRESS_REASON_HEADER, type ModelRoute } from '../../../contracts/egress.ts'
+import { EGRESS_REASON_HEADER, type EgressDestination, type ModelRoute } from '../../../contracts/egress.ts'
 import type { UserCredentialKind } from '../../../contracts/user-credentials.ts'
 import { intersectHosts } from '../../../policies/agent/egress/narrow.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
+import { present } from '../../kit/present.ts'
 import type { CheckTarget } from '../egress/check-network.ts'
+import { GIT_USER } from './own-destinations.ts'
 
 /** A way through the egress proxy to one server. */
 export interface CheckAccess {
@@ -34,6 +36,7 @@ export type CredentialCheck = (wanted: {
   readonly kind: UserCredentialKind
   readonly target: string
   readonly value: string
+  readonly user?: string | undefined
 }) => Promise<CheckResult>
 
 const TIMEOUT_MS = 15_000
@@ -49,23 +52,32 @@ type Parts = {
   readonly routeTo: (server: string) => ModelRoute
   /** The hosts of the operator's ceiling. Undefined if it names none. */
   readonly hosts: readonly string[] | undefined
+  /** An entry of the operator's list for a git server. */
+  readonly gitServer: (host: string) => EgressDestination | undefined
 }
 
 /** Asks the server of a credential with one cheap request, through the egress proxy of this machine. */
-export function createCredentialCheck(way: CheckWay, { routeTo, hosts }: Parts): CredentialCheck {
-  const isAllowed = hosts === undefined || intersectHosts(hosts, [GITHUB_API]).length > 0
+export function createCredentialCheck(way: CheckWay, { routeTo, hosts, gitServer }: Parts): CredentialCheck {
+  const unlessWithheld = async (host: string, check: () => Promise<CheckResult>): Promise<CheckResult> =>
+    hosts === undefined || intersectHosts(hosts, [host]).length > 0
+      ? check()
+      : unchecked(`the ceiling of this service does not allow ${host} (egress_hosts)`)
   const ask: Readonly<Record<UserCredentialKind, Ask>> = {
     registry: async () => unchecked('registries have no common request for it'),
-    github: async (_target, value) =>
-      isAllowed
-        ? judge(await askGitHub(way, value), 'GitHub', [401])
-        : unchecked(`the ceiling of this service does not allow ${GITHUB_API} (egress_hosts)`),
+    git: (target, value, user) =>
+      unlessWithheld(target, () => checkAtGitServer(way, gitServer(target), { value, user })),
+    github: (_target, value) =>
+      unlessWithheld(GITHUB_API, async () => {
+        const headers = { authorization: `Bearer ${value}` }
+        const asked = { host: GITHUB_API, port: 443, path: GITHUB_PATH, headers }
+        return judge(await askHost(way, asked), 'GitHub', [401])
+      }),
     'openai-compatible': async (target, value) =>
       judge(await askModelServer(way, routeTo(target), value), `The model server at ${target}`, [401, 403]),
   }
-  return async ({ kind, target, value }) => {
+  return async ({ kind, target, value, user }) => {
     try {
-      return await ask[kind](target, value)
+      return await ask[kind](target, value, user)
     } catch (error) {
       if (error instanceof SandboxError && error.code === 'invalid_request') throw error
       return unchecked(`its server could not be asked: ${messageOf(error)}`)
@@ -73,7 +85,7 @@ export function createCredentialCheck(way: CheckWay, { routeTo, hosts }: Parts):
   }
 }
 
-type Ask = (target: string, value: string) => Promise<CheckResult>
+type Ask = (target: string, value: string, user: string | undefined) => Promise<CheckResult>
 
 type Answer = { readonly status: number; readonly refusal?: string | undefined }
 
@@ -98,37 +110,65 @@ function askModelServer(way: CheckWay, route: ModelRoute, value: string): Promis
   })
 }
 
-function askGitHub(way: CheckWay, value: string): Promise<Answer> {
-  const destination = {
-    ...{
-      host: GITHUB_API,
-      ports: [443],
-      methods: ['GET'],
-      phases: ['work' as const],
-      caller: 'any' as const,
-    },
+/** Asks for the list of refs of a repository of the entry, first without the value: what everybody may read shows nothing. */
+async function checkAtGitServer(
+  way: CheckWay,
+  entry: EgressDestination | undefined,
+  { value, user = GIT_USER }: { readonly value: string; readonly user: string | undefined },
+): Promise<CheckResult> {
+  const paths = entry?.requests?.flatMap((one) => one.paths) ?? []
+  const refs = paths.find((path) => path.endsWith('.git/info/refs') && !path.includes('*'))
+  if (!entry || refs === undefined) return unchecked('the egress list names no repository of this server')
+  const { host, ports, addresses } = entry
+  const ask = (headers: Readonly<Record<string, string>>) =>
+    askHost(way, {
+      ...{ host, port: ports[0] ?? 443, path: `${refs}?service=git-upload-pack`, headers },
+      ...present({ addresses }),
+    })
+  const anonymous = await ask({})
+  if (anonymous.status === 200) return unchecked(`everybody may read ${refs.replace('/info/refs', '')} there`)
+  const authorization = `Basic ${Buffer.from(`${user}:${value}`).toString('base64')}`
+  return judge(await ask({ authorization }), `The git server ${host}`, [401])
+}
+
+interface Asked {
+  readonly host: string
+  readonly port: number
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  /** Of a private endpoint. */
+  readonly addresses?: string[]
+}
+
+function askHost(way: CheckWay, { host, port, path, headers, addresses }: Asked): Promise<Answer> {
+  const destination: EgressDestination = {
+    ...{ host, ports: [port], methods: ['GET'], phases: ['work'], caller: 'any' },
+    ...present({ addresses }),
   }
-  return way.lend({ destinations: [destination] }, value, async ({ socketPath, ca }) => {
+  return way.lend({ destinations: [destination] }, '', async ({ socketPath, ca }) => {
     const signal = AbortSignal.timeout(TIMEOUT_MS)
-    const tunnel = await openTunnel(socketPath, signal)
+    const tunnel = await openTunnel(socketPath, `${host}:${port}`, signal)
     if ('status' in tunnel) return tunnel
     const sent = httpsRequest({
-      createConnection: () => connectTls({ socket: tunnel.socket, servername: GITHUB_API, ca }),
-      host: GITHUB_API,
-      path: GITHUB_PATH,
-      headers: { authorization: `Bearer ${value}`, 'user-agent': 'agentweaver', connection: 'close' },
+      createConnection: () => connectTls({ socket: tunnel.socket, servername: host, ca }),
+      host,
+      path,
+      headers: { ...headers, 'user-agent': 'agentweaver', connection: 'close' },
       signal,
     })
     sent.end()
-    // A header of GitHub itself is no refusal of the proxy, which only passes the bytes of TLS on.
+    // A header of the server itself is no refusal of the proxy, which only passes the bytes of TLS on.
     const { status } = await answerOf(await responseOf(sent))
     return { status }
   })
 }
 
-async function openTunnel(socketPath: string, signal: AbortSignal): Promise<{ socket: Socket } | Answer> {
+async function openTunnel(
+  socketPath: string,
+  path: string,
+  signal: AbortSignal,
+): Promise<{ socket: Socket } | Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<{ socket: Socket } | Answer>()
-  const path = `${GITHUB_API}:443`
   const sent = httpRequest({ socketPath, method: 'CONNECT', path, headers: { host: path }, signal })
   sent.on('error', reject)
   sent.on('connect', (answer, socket) => {

@@ -1,10 +1,13 @@
-import type { EgressDestination } from '../../../contracts/egress.ts'
+import { type EgressDestination, OF_EACH_OWNER } from '../../../contracts/egress.ts'
 import type { UserCredential } from '../../../contracts/user-credentials.ts'
 import { type ListedDestination, UNSIGNED } from '../../../policies/agent/egress/allowlist.ts'
 import { present } from '../../kit/present.ts'
 
 /** The only target of the kind `github`: its entries of the egress list are for these two hosts. */
 export const GITHUB_TARGET = 'github.com'
+
+/** Git needs a user name, and most servers that accept tokens ignore it. */
+export const GIT_USER = 'x-access-token'
 
 export interface OwnDestination {
   readonly destination: EgressDestination
@@ -26,13 +29,22 @@ export function withOwnCredential(
   const found =
     accepts && own.find((one) => one.kind === accepts && one.target === targetOf(accepts, destination))
   if (!found) return operators === undefined ? { destination: anonymous } : { destination, alias: operators }
-  const { credentialId: credential, user } = found
+  return inserting(found, anonymous, operators)
+}
+
+type Anonymous = Omit<EgressDestination, 'credential'>
+
+/** The destination with the credential of an owner, whose placeholder has the name of the operator's if there is one. */
+function inserting(
+  { kind, credentialId: credential, user }: UserCredential,
+  anonymous: Anonymous,
+  operators: string | undefined,
+): OwnDestination {
   // The agent does not have the token, so the proxy adds it to each request, and reads the requests for this.
-  if (isOfAgent(destination))
+  if (isOfAgent(anonymous))
     return { destination: { ...anonymous, authority: UNSIGNED, credential, attach: {} } }
-  if (found.kind !== 'registry')
-    return { destination: { ...anonymous, credential }, alias: operators ?? found.kind }
-  const attach = present({ user })
+  if (kind === 'github') return { destination: { ...anonymous, credential }, alias: operators ?? kind }
+  const attach = kind === 'git' ? { user: user ?? GIT_USER } : present({ user })
   return { destination: { ...anonymous, credential, attach } }
 }
 
@@ -45,7 +57,8 @@ export const isMissing = (
   isOperators: (id: string) => boolean,
 ): boolean => {
   const { credential: named, accepts } = destination
-  const isRequired = named !== undefined && named === accepts && !isOperators(named)
+  const isRequired =
+    named !== undefined && accepts !== undefined && named === OF_EACH_OWNER[accepts] && !isOperators(named)
   return isRequired && withOwnCredential(destination, own, isOperators).destination.credential === undefined
 }
 

@@ -1,4 +1,5 @@
 import {
+  HOST_KINDS,
   type SetUserCredential,
   type SetUserCredentialAnswer,
   USER_CREDENTIAL_LIMITS,
@@ -13,12 +14,14 @@ import { SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
 import type { UserCredentialRow } from '../../store/service-rows.ts'
 import type { Store, Transaction } from '../../store/store.ts'
+import type { CredentialHosts } from '../egress/network-rules.ts'
 import type { AuditTrail } from '../runs/audit-trail.ts'
 import type { Caller } from '../runs/service.ts'
-import type { CredentialCheck } from './credential-check.ts'
+import type { CheckResult, CredentialCheck } from './credential-check.ts'
 import { GITHUB_TARGET } from './own-destinations.ts'
 import type { Seal } from './sealed-value.ts'
 import { toUserCredential, type UserCredentials } from './user-credentials.ts'
+import { inVault, type UserVault, vaultVersionOf } from './user-vault.ts'
 
 /** A caller with the API key of the request. Signed-in people have none. */
 export type CredentialCaller = Caller & { readonly apiKeyId?: string }
@@ -40,8 +43,8 @@ export interface UserCredentialService {
 export interface CredentialPlaces {
   /** Base URL of the model server, if agents reach it through the egress proxy. */
   readonly modelServer: string | undefined
-  /** Registries of the egress list. Undefined without an egress proxy. */
-  readonly registries: ReadonlySet<string> | undefined
+  /** Servers of the egress list. Undefined where no process inserts credentials. */
+  readonly hosts: CredentialHosts | undefined
 }
 
 type Deps = {
@@ -49,6 +52,8 @@ type Deps = {
   readonly audit: Pick<AuditTrail, 'append'>
   readonly credentials: Pick<UserCredentials, 'refresh'>
   readonly seal: Seal
+  /** Where new values are stored. Without it, the store has them, encrypted. */
+  readonly vault?: UserVault | undefined
   readonly places: CredentialPlaces
   readonly learn: (owner: string, value: string) => void
   /** Absent where the service has no way through the egress proxy. */
@@ -61,25 +66,34 @@ const NO_CHECK: CredentialCheck = async () => ({
   reason: 'the service of this deployment has no way to its server',
 })
 
+const NOT_WANTED: CheckResult = { isChecked: false, reason: 'you asked to store it without a check' }
+
 const invalid = (message: string) => new SandboxError('invalid_request', message)
 
 export function createUserCredentialService(deps: Deps): UserCredentialService {
-  const { store, audit, credentials, seal, places, learn, check = NO_CHECK, now } = deps
+  const { store, audit, credentials, seal, vault, places, learn, check = NO_CHECK, now } = deps
+
+  /** Stores the value, and returns what the row has of it. */
+  const keep = async (of: Pick<UserCredentialRow, 'owner' | 'kind' | 'target'>, value: string) => {
+    const fingerprint = seal.fingerprintOf(of, value)
+    if (!vault) return { fingerprint, sealed: seal.seal(of, fingerprint, value) }
+    // Before the vault has a secret that no row names.
+    await refuseMore(store, of)
+    return { fingerprint, sealed: inVault(await vault.write(of, value)) }
+  }
 
   return {
-    async set(caller, kind, { value, host, user }) {
-      if (user !== undefined && kind !== 'registry')
-        throw invalid('`user` is only for credentials of the kind registry.')
+    async set(caller, kind, { value, host, user, check: isWanted = true }) {
+      if (user !== undefined && !isOfHost(kind))
+        throw invalid('`user` is only for credentials of the kinds git and registry.')
       const { owner } = caller
       const of = { owner, kind, target: usableTarget(places, kind, host), ...present({ user }) }
       // Before it is stored, so that no event or log line can show it.
       learn(owner, value)
-      const checked = await check({ kind, target: of.target, value })
-      const fingerprint = seal.fingerprintOf(of, value)
+      const checked = isWanted ? await check({ kind, target: of.target, value, user }) : NOT_WANTED
       const row: UserCredentialRow = {
         ...of,
-        fingerprint,
-        sealed: seal.seal(of, fingerprint, value),
+        ...(await keep(of, value)),
         keyId: seal.keyId,
         setAt: now().toISOString(),
       }
@@ -98,6 +112,9 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
     },
 
     async remove(caller, kind, { host }) {
+      const found = await requireOne(store, caller, { kind, host })
+      // First in the vault: while the row exists, the owner can try again.
+      if (vaultVersionOf(found) !== undefined) await vault?.disable(found)
       const removed = await store.transaction(async (tx) => {
         await tx.auditHead('')
         const row = await requireOne(tx, caller, { kind, host })
@@ -116,8 +133,8 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
 
 /** The target of a new credential. A credential that no run could use is refused. */
 function usableTarget(places: CredentialPlaces, kind: UserCredentialKind, host: string | undefined): string {
-  if (kind === 'registry') return registryOf(places, host)
-  if (host !== undefined) throw invalid('`host` is only for credentials of the kind registry.')
+  if (isOfHost(kind)) return listedHostOf(places, kind, host)
+  if (host !== undefined) throw invalid('`host` is only for credentials of the kinds git and registry.')
   return kind === 'github' ? GITHUB_TARGET : modelServerOf(places)
 }
 
@@ -128,27 +145,41 @@ function modelServerOf({ modelServer }: CredentialPlaces): string {
   )
 }
 
-function registryOf({ registries }: CredentialPlaces, host: string | undefined): string {
-  if (registries === undefined)
+type HostKind = keyof CredentialHosts
+const isOfHost = (kind: UserCredentialKind): kind is HostKind => HOST_KINDS.has(kind)
+
+const SERVERS: Readonly<Record<HostKind, { readonly name: string; readonly preset: string }>> = {
+  git: { name: 'git server', preset: 'git' },
+  registry: { name: 'package registry', preset: 'npm' },
+}
+
+function listedHostOf({ hosts }: CredentialPlaces, kind: HostKind, host: string | undefined): string {
+  if (hosts === undefined)
     throw invalid(
       'The egress proxy of this deployment inserts no credentials, so no run could use this one. An operator can change that with egress.credentials of the environment (docs/placeholders.md).',
     )
-  const target = hostOf(host)
-  if (registries.has(target)) return target
-  const known = registries.size === 0 ? 'It has none.' : `It has ${[...registries].sort().join(', ')}.`
+  const target = hostOf(kind, host)
+  if (hosts[kind].has(target)) return target
+  const known = hosts[kind].size === 0 ? 'It has none.' : `It has ${[...hosts[kind]].sort().join(', ')}.`
+  const { name, preset } = SERVERS[kind]
+  const other = kind === 'git' && target === 'github.com' ? ' The kind for GitHub is github.' : ''
   throw invalid(
-    `The egress list of this service has no package registry at ${target}. ${known} An operator can add an entry with "preset: npm" and this host, for example.`,
+    `The egress list of this service has no ${name} at ${target}. ${known}${other} An operator can add an entry with "preset: ${preset}" and this host, for example.`,
   )
 }
 
-function hostOf(host: string | undefined): string {
-  if (host === undefined) throw invalid('A credential of the kind registry needs the `host` of the registry.')
+function hostOf(kind: HostKind, host: string | undefined): string {
+  if (host === undefined)
+    throw invalid(`A credential of the kind ${kind} needs the \`host\` of the ${SERVERS[kind].name}.`)
   const parsed = parseHostName(host)
   if (parsed.kind === 'name') return parsed.name
   throw invalid(`${host} is not the name of a host.`)
 }
 
-async function refuseMore(tx: Transaction, { owner, kind, target }: UserCredentialRow): Promise<void> {
+async function refuseMore(
+  tx: Pick<Transaction, 'listUserCredentials'>,
+  { owner, kind, target }: Pick<UserCredentialRow, 'owner' | 'kind' | 'target'>,
+): Promise<void> {
   const own = await tx.listUserCredentials(owner)
   const isNew = !own.some((one) => one.kind === kind && one.target === target)
   if (!isNew || own.length < USER_CREDENTIAL_LIMITS.perOwner) return
@@ -160,11 +191,11 @@ async function refuseMore(tx: Transaction, { owner, kind, target }: UserCredenti
 
 /** A credential can be removed although its target is no longer in use. */
 async function requireOne(
-  tx: Transaction,
+  tx: Pick<Transaction, 'listUserCredentials'>,
   { owner }: Caller,
   { kind, host }: { readonly kind: UserCredentialKind; readonly host: string | undefined },
 ): Promise<UserCredentialRow> {
-  const target = kind === 'registry' ? hostOf(host) : undefined
+  const target = isOfHost(kind) ? hostOf(kind, host) : undefined
   const found = (await tx.listUserCredentials(owner)).filter(
     (one) => one.kind === kind && (target === undefined || one.target === target),
   )

@@ -1,3 +1,4 @@
+import type { EgressCredentialAnswer } from '../../../contracts/egress-control.ts'
 import type { UserCredential } from '../../../contracts/user-credentials.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
@@ -8,6 +9,7 @@ import type { Store } from '../../store/store.ts'
 import { USER_CREDENTIALS_REVISION } from '../../store/user-credential-store.ts'
 import { repeat } from '../runs/repeat.ts'
 import type { Seal } from './sealed-value.ts'
+import { type UserVault, vaultVersionOf } from './user-vault.ts'
 
 /** Credentials that another process has set are used and redacted here after this time. Without one, only an erasure changes them. */
 const LOOK_EVERY_MS = { postgres: 500, sqlite: 5_000 } as const
@@ -39,13 +41,14 @@ type Follower = (owners: ReadonlySet<string>) => Promise<void> | void
 export interface UserCredentialsOptions {
   readonly store: Pick<Store, 'engine' | 'listUserCredentials' | 'readSetting' | 'noteUserCredentialUse'>
   readonly seal: Seal
+  readonly vault?: Pick<UserVault, 'secretOf'> | undefined
   /** Called with every value before it is used. */
   readonly learn: (owner: string, value: string) => void
   readonly clock: () => Date
   readonly log: Log
 }
 
-/** The credentials that owners have set, in memory without their values. The store has the values, sealed. */
+/** The credentials that owners have set, in memory without their values. The store has the values, sealed, or the vault. */
 export class UserCredentials {
   readonly #options: UserCredentialsOptions
   readonly #followers = new Set<Follower>()
@@ -96,18 +99,27 @@ export class UserCredentials {
     return this.of(owner).find((one) => one.kind === kind && one.target === target)
   }
 
-  /** From the store, so that a value that was removed by another process is not used any more. */
-  async read(owner: string, id: string): Promise<string> {
+  /**
+   * The value, or the place of it in the vault, which this process cannot read. From the store, so that a value that was removed
+   * by another process is not used any more.
+   */
+  async read(owner: string, id: string): Promise<EgressCredentialAnswer> {
     const rows = await this.#options.store.listUserCredentials(owner)
     const row = rows.find((one) => idOf(one) === id)
     if (!row) throw new SandboxError('credential_absent', 'the owner of the run has removed or replaced it')
-    return this.#open(row)
+    const version = vaultVersionOf(row)
+    if (version === undefined) return { value: this.#open(row) }
+    if (this.#options.vault) return { secret: this.#options.vault.secretOf(row, version) }
+    throw new SandboxError(
+      'credential_absent',
+      'it is in a vault that this service does not use; set it again',
+    )
   }
 
-  /** The value that is in force in this process. Undefined without one, or if it cannot be read. */
+  /** The value that is in force in this process. Undefined without one, if the vault has it, or if it cannot be read. */
   valueOf(owner: string, kind: UserCredential['kind'], target: string): string | undefined {
     const row = this.#rows.find((one) => one.owner === owner && one.kind === kind && one.target === target)
-    if (!row) return undefined
+    if (!row || vaultVersionOf(row) !== undefined) return undefined
     try {
       return this.#open(row)
     } catch (error) {
@@ -118,6 +130,11 @@ export class UserCredentials {
       })
       return undefined
     }
+  }
+
+  isInVault(owner: string, kind: UserCredential['kind'], target: string): boolean {
+    const row = this.#rows.find((one) => one.owner === owner && one.kind === kind && one.target === target)
+    return row !== undefined && vaultVersionOf(row) !== undefined
   }
 
   /** Records the time of a use. Never fails. */
@@ -152,7 +169,8 @@ export class UserCredentials {
       ...this.#rows.filter((row) => !after.has(keyOf(row))),
     ]
     this.#rows = rows
-    for (const row of rows.filter((one) => !before.has(keyOf(one)))) {
+    const isNew = (row: UserCredentialRow) => !before.has(keyOf(row)) && vaultVersionOf(row) === undefined
+    for (const row of rows.filter(isNew)) {
       // Redacted from now on, also if no run uses it.
       try {
         this.#open(row)

@@ -198,7 +198,7 @@ export class ClusterEgress implements SandboxEgress {
     const { store, rules, credentials, trust, keys, clock } = this.#options
     const run = await store.readRun(runId)
     const listed = run && rules.destinationsOf(run, classOf(run, kind))
-    const { placeholders, environment } = credentials.forRun(
+    const { environment } = credentials.forRun(
       { id: runId, owner, ...(run && { settings: run.settings }) },
       listed ?? [],
     )
@@ -210,7 +210,7 @@ export class ClusterEgress implements SandboxEgress {
       // An AgentHost of an earlier release does not know this token, so it gets one only if its agent needs it.
       ...(run && this.#isForAgent(run) && { agentHostToken: await sign('agent-host') }),
       ...(isTerminated && { caBundle: trust.bundle }),
-      ...(placeholders.length > 0 && { environment }),
+      ...(environment && { environment }),
     }
   }
 

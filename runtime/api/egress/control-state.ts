@@ -60,11 +60,13 @@ function generationOf(
   const modelRoute = route && { ...route, ...meteredPart(network.settings), ...(isFrozen && { isFrozen }) }
   return {
     ...{ runId, generation, phase, pod, restriction, destinations, withheld },
-    ...pushOf(network, network.pushed, placeholders.length > 0),
+    ...pushOf(network, network.pushed, destinations.some(hasCredential)),
     ...(placeholders.length > 0 && { placeholders }),
     ...(modelRoute && { modelRoute }),
   }
 }
+
+const hasCredential = ({ credential }: EgressDestination): boolean => credential !== undefined
 
 /** Writes the messages of one stream. Each list of destinations is sent once per stream, while a generation names it. */
 export class MessageWriter {

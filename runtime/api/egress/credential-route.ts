@@ -43,7 +43,7 @@ export function registerCredentialRoute(app: FastifyInstance, options: Credentia
       return refuse(reply, 403, NONE)
     }
     try {
-      return await reply.send({ value: await credentials.read(credential, owner) })
+      return await reply.send(await credentials.read(credential, owner))
     } catch (error) {
       log.error('a credential cannot be read', { credential, error: messageOf(error) })
       return refuse(reply, 503, 'The credential cannot be read. The log of the API has the reason.')

@@ -28,7 +28,7 @@ import type { NetworkRules } from './network-rules.ts'
 import { classOf, pushOf } from './push-state.ts'
 import { readEgressKeys } from './read-keys.ts'
 import type { ReportWriter } from './report-writer.ts'
-import { type RunCredentials, writeEnvironment } from './run-credentials.ts'
+import { type RunCredentials, valueHere, writeEnvironment } from './run-credentials.ts'
 import { phaseOf } from './run-phase.ts'
 import { signEgressToken } from './sign-token.ts'
 import { type EgressTrust, writeTrustBundle } from './trust.ts'
@@ -277,7 +277,7 @@ export class LocalEgress implements SandboxEgress {
     if (checked !== undefined) return checked
     const opened = this.#open.get(keyOf(runId, generation))
     if (!opened) throw new SandboxError('credential_absent', 'the sandbox has no network any more')
-    return this.#options.credentials.read(credential, opened.owner)
+    return valueHere(await this.#options.credentials.read(credential, opened.owner))
   }
 
   /** What a sandbox may reach. Undefined without network access. */
@@ -309,7 +309,7 @@ export class LocalEgress implements SandboxEgress {
       ...pushOf(run, pushed, isBrokered),
       ...(route && { modelRoute: route, pod: podOf(sandbox.podUid) }),
     }
-    return { owner: run.owner, sandbox, generation: opened, ...(placeholders.length > 0 && { environment }) }
+    return { owner: run.owner, sandbox, generation: opened, ...(environment && { environment }) }
   }
 
   async #enforce({ sandbox, generation, environment }: Opened): Promise<void> {

@@ -11,6 +11,12 @@ type NetworkRun = Pick<RunRow, 'settings'> & Partial<Pick<RunRow, 'allowedHosts'
 /** `withheld`: the operator's list has the host, and the settings of the run leave it out. */
 export type HostStanding = 'allowed' | 'withheld' | 'unlisted'
 
+/** Servers of the operator's list for which owners of runs can set credentials. */
+export interface CredentialHosts {
+  readonly git: ReadonlySet<string>
+  readonly registry: ReadonlySet<string>
+}
+
 export interface NetworkRules {
   /** The destinations of a sandbox. Undefined if the settings of its run allow no network access. */
   destinationsOf(run: NetworkRun, kind: SandboxKind): ListedDestination[] | undefined
@@ -20,8 +26,9 @@ export interface NetworkRules {
   standingOf(run: NetworkRun & Pick<RunRow, 'kind'>, host: string): HostStanding
   /** Hosts that are reached without the limits of their entry, because the proxy does not look into TLS. */
   loosenedFor(kind: SandboxKind): readonly string[]
-  /** Hosts of package registries for which owners of runs can set credentials. */
-  readonly registries: ReadonlySet<string>
+  readonly credentialHosts: CredentialHosts
+  /** The first entry for a git server. */
+  gitServer(host: string): ListedDestination | undefined
   /** Servers that agents reach themselves, with the credential that AgentHost holds. */
   readonly ofAgentHost: readonly ListedDestination[]
   /** The addresses that an entry of the list for agents names for a server. Undefined without such an entry. */
@@ -39,8 +46,11 @@ export function createNetworkRules(policy: EgressPolicy): NetworkRules {
       .map(({ host }) => host)
   const destinations = { agent: ofClass('agent'), command: ofClass('command') }
   const listed = [...destinations.agent, ...destinations.command]
+  const hostsWith = (kind: keyof CredentialHosts) =>
+    new Set(listed.flatMap(({ host, accepts }) => (accepts === kind ? [host] : [])))
   return {
-    registries: new Set(listed.flatMap(({ host, accepts }) => (accepts === 'registry' ? [host] : []))),
+    credentialHosts: { git: hostsWith('git'), registry: hostsWith('registry') },
+    gitServer: (wanted) => listed.find(({ host, accepts }) => accepts === 'git' && host === wanted),
     ...rulesFor(destinations, { agent: loosened('agent'), command: loosened('command') }),
     ofAgentHost: allowlist(egress, 'agent', 'proxy').filter((one) => !isForCommands(one)),
     addressesOf: ({ protocol, hostname, port }) => {
@@ -56,7 +66,7 @@ export function createNetworkRules(policy: EgressPolicy): NetworkRules {
 export function rulesFor(
   destinations: Readonly<Record<SandboxKind, readonly ListedDestination[]>>,
   withoutLimits: Readonly<Record<SandboxKind, readonly string[]>>,
-): Omit<NetworkRules, 'addressesOf' | 'ofAgentHost' | 'registries'> {
+): Omit<NetworkRules, 'addressesOf' | 'ofAgentHost' | 'credentialHosts' | 'gitServer'> {
   return {
     destinationsOf: (run, kind) =>
       run.settings.network_enabled ? [...narrow(destinations[kind], hostsOf(run)).destinations] : undefined,

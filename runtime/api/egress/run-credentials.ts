@@ -5,12 +5,14 @@ import {
   type EgressEnvironment,
   type EgressGeneration,
 } from '../../../contracts/egress.ts'
+import type { EgressCredentialAnswer } from '../../../contracts/egress-control.ts'
 import type { ListedDestination } from '../../../policies/agent/egress/allowlist.ts'
 import { pushRuleOf } from '../../../policies/agent/tighten.ts'
+import { SandboxError } from '../../kit/errors.ts'
 import { replaceFile } from '../../state-folder/replace-file.ts'
 import type { RunRow } from '../../store/store.ts'
 import type { Credentials } from '../credentials/credentials.ts'
-import { isMissing, withOwnCredential } from '../credentials/own-destinations.ts'
+import { GIT_USER, isMissing, withOwnCredential } from '../credentials/own-destinations.ts'
 import { placeholderOf } from '../credentials/placeholder.ts'
 import { isOwnId, type UserCredentials } from '../credentials/user-credentials.ts'
 
@@ -22,10 +24,11 @@ export interface RunCredentials {
   ): {
     readonly destinations: EgressDestination[]
     readonly placeholders: NonNullable<EgressGeneration['placeholders']>
-    readonly environment: EgressEnvironment
+    /** Absent if commands need none. */
+    readonly environment?: EgressEnvironment
   }
-  /** Returns the value of a credential for a run of this owner. */
-  readonly read: (credential: string, owner: string) => Promise<string>
+  /** Returns the value of a credential for a run of this owner, or its place in the vault. */
+  readonly read: (credential: string, owner: string) => Promise<EgressCredentialAnswer>
   /** The credential of an owner for a model server. */
   readonly ownModelKey: (owner: string, upstream: string) => string | undefined
   readonly hasOperators: (credential: string) => boolean
@@ -34,7 +37,7 @@ export interface RunCredentials {
     owner: string,
     host: string,
     destinations: readonly ListedDestination[],
-  ) => 'github' | 'registry' | undefined
+  ) => ListedDestination['accepts']
   /** Calls back when owners have changed their credentials. */
   readonly onChange: (follower: (owners: ReadonlySet<string>) => Promise<void> | void) => () => void
 }
@@ -42,8 +45,11 @@ export interface RunCredentials {
 /** The credentials of the operator, and how placeholders are derived. */
 export type OperatorCredentials = Pick<Credentials, 'has' | 'read' | 'placeholderOf' | 'variableOf'>
 
-/** Git needs a user name, and servers that accept tokens ignore it. */
-const GIT_USER = 'x-access-token'
+/** The value, for the process that inserts credentials on this machine. It reads no vault. */
+export function valueHere(found: EgressCredentialAnswer): string {
+  if ('value' in found) return found.value
+  throw new SandboxError('credential_absent', 'it is in a vault, which only a cluster uses; set it again')
+}
 
 /** Placeholders that are remembered. The state of a cluster's proxies needs each of them several times a second. */
 const MAX_REMEMBERED = 4096
@@ -79,8 +85,8 @@ export function createRunCredentials(
     !credentials.has(alias) && isOfOwner(alias) ? OF_OWNER[alias].variable : credentials.variableOf(alias)
 
   return {
-    read: (credential, owner) =>
-      isOwnId(credential) ? own.read(owner, credential) : credentials.read(credential),
+    read: async (credential, owner) =>
+      isOwnId(credential) ? own.read(owner, credential) : { value: await credentials.read(credential) },
     ownModelKey: (owner, upstream) => own.find(owner, 'openai-compatible', upstream)?.credentialId,
     hasOperators: credentials.has,
     missingAt: (owner, host, listed) =>
@@ -111,7 +117,9 @@ export function createRunCredentials(
       return {
         destinations,
         placeholders,
-        environment: { variables: Object.fromEntries(variables), gitConfig },
+        ...(variables.length + gitConfig.length > 0 && {
+          environment: { variables: Object.fromEntries(variables), gitConfig },
+        }),
       }
     },
   }

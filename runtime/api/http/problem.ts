@@ -19,11 +19,17 @@ const FASTIFY_CODES: Readonly<Record<string, ErrorCode>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
 }
 
-/**
- * Detail of every server error, because internals belong only in the log. `outcome_unknown` is the exception: its text
- * says that the work may have been done.
- */
+/** Detail of server errors, because internals belong only in the log. */
 const FAULT_DETAIL = 'The service could not do this. Its log has the cause under the request id.'
+/**
+ * Server errors whose own text the caller gets. It says that the work may have been done, or what a vault answered; such a text
+ * contains a status and a code, and no name of a secret.
+ */
+const EXPLAINED: ReadonlySet<ErrorCode> = new Set([
+  'outcome_unknown',
+  'credential_unavailable',
+  'credential_forbidden',
+])
 
 /** Converts an error to problem details for the caller. */
 export function toProblem(error: unknown, requestId: string): Problem {
@@ -34,7 +40,7 @@ export function toProblem(error: unknown, requestId: string): Problem {
     title: STATUS_CODES[status] ?? code,
     status,
     code,
-    detail: status < 500 || code === 'outcome_unknown' ? detail : FAULT_DETAIL,
+    detail: status < 500 || EXPLAINED.has(code) ? detail : FAULT_DETAIL,
     requestId,
     ...(errors.length > 0 && { errors: [...errors] }),
   }

@@ -77,7 +77,7 @@ function vaultReader(vaultUrl: string, { identity, slice }: KeysContext): Reader
     const { retryWithin } = await import('../../azure/retry-within.ts')
     const place = { identity, vaultUrl }
     const { value } = await retryWithin(READ_BUDGET_MS, (signal) =>
-      readSecret(place, secrets[wanted], signal),
+      readSecret(place, { name: secrets[wanted] }, signal),
     )
     return value
   }

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { USER_SECRET_PREFIX } from '../../../contracts/secrets.ts'
+import { USER_CREDENTIAL_PREFIX, USER_SECRET_PREFIX } from '../../../contracts/secrets.ts'
 
 /** RFC 4648 in lower case, as vault names are. */
 const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567'
@@ -22,3 +22,20 @@ function base32(bytes: Uint8Array): string {
  */
 export const userSecretName = (nameKey: Uint8Array, userId: string): string =>
   USER_SECRET_PREFIX + base32(createHmac('sha256', nameKey).update(userId, 'utf8').digest())
+
+/**
+ * Name of a user's credential in the user-token vault. The GitHub token has the name that AgentHost reads. All others depend
+ * on the kind and the target too.
+ */
+export const userCredentialSecretName = (
+  nameKey: Uint8Array,
+  { owner, kind, target }: { readonly owner: string; readonly kind: string; readonly target: string },
+): string =>
+  kind === 'github'
+    ? userSecretName(nameKey, owner)
+    : USER_CREDENTIAL_PREFIX +
+      base32(
+        createHmac('sha256', nameKey)
+          .update(JSON.stringify([owner, kind, target]), 'utf8')
+          .digest(),
+      )

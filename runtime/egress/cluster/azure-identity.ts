@@ -25,7 +25,7 @@ const BUDGET_MS = 8_000
 /** The Azure workload identity of the proxy. All runs share its token. */
 export function createAzureIdentity(options: AzureIdentityOptions): ProxyIdentity {
   const { upstream, proxy, log, now = Date.now, budgetMs = BUDGET_MS } = options
-  const identity = { ...options.identity, ...(proxy && { proxy: addressOf(proxy) }) }
+  const identity = behind(options.identity, proxy)
   const read = async () => {
     // Loaded on demand: the SDK costs 10 MB, which a proxy without such runs does not need.
     const { readAccessToken } = await import('../../azure/azure-clients.ts')
@@ -34,6 +34,12 @@ export function createAzureIdentity(options: AzureIdentityOptions): ProxyIdentit
   const token = new SharedToken({ read, now, log })
   return { upstream, fetch: () => token.fetch() }
 }
+
+/** The identity, which reaches all servers of Azure through the company's proxy if there is one. */
+export const behind = (identity: WorkloadIdentity, proxy: UpstreamProxy | undefined): WorkloadIdentity => ({
+  ...identity,
+  ...(proxy && { proxy: addressOf(proxy) }),
+})
 
 const addressOf = ({ host, port }: UpstreamProxy) => ({
   host: `http://${host.includes(':') ? `[${host}]` : host}`,

@@ -3,15 +3,17 @@ import type { IncomingMessage } from 'node:http'
 import { EgressCredentialAnswer, type EgressCredentialRequest } from '../../../contracts/egress-control.ts'
 import { EGRESS_CONTROL_ROUTES } from '../../../contracts/routes.ts'
 import { type ControlPlace, controlRequest } from './control-stream.ts'
+import type { ReadUserSecret } from './user-vault.ts'
 
 const FETCH_MS = 20_000
 const MAX_ANSWER_BYTES = 16_384
 
 /**
- * Asks the API for the value of a credential. No error quotes the answer, because it may contain the value.
+ * Asks the API for the value of a credential, or for its place in the vault, and reads it there. No error quotes the answer,
+ * because it may contain the value.
  */
 export async function fetchCredential(
-  place: ControlPlace,
+  { readSecret, ...place }: ControlPlace & { readonly readSecret?: ReadUserSecret | undefined },
   { runId, generation, credential }: EgressCredentialRequest,
 ): Promise<string> {
   const body = JSON.stringify({ runId, generation, credential } satisfies EgressCredentialRequest)
@@ -25,7 +27,7 @@ export async function fetchCredential(
   request.end(body)
   const [response] = (await once(request, 'response', { signal })) as [IncomingMessage]
   const text = await answerText(response)
-  if (response.statusCode === 200) return valueIn(text)
+  if (response.statusCode === 200) return valueFrom(answerIn(text), readSecret)
   throw new Error(REASONS[response.statusCode ?? 0] ?? `the API answered ${response.statusCode}`)
 }
 
@@ -36,9 +38,15 @@ const REASONS: Readonly<Record<number, string>> = {
   503: 'the log of the API has the reason',
 }
 
-function valueIn(text: string): string {
+async function valueFrom(answer: EgressCredentialAnswer, readSecret: ReadUserSecret | undefined) {
+  if ('value' in answer) return answer.value
+  if (readSecret) return readSecret(answer.secret)
+  throw new Error('it is in a vault, and this proxy has no AGENTWEAVER_EGRESS_VAULT_URL')
+}
+
+function answerIn(text: string): EgressCredentialAnswer {
   try {
-    return EgressCredentialAnswer.parse(JSON.parse(text)).value
+    return EgressCredentialAnswer.parse(JSON.parse(text))
   } catch {
     // biome-ignore lint/style/useErrorCause: the cause quotes the answer.
     throw new Error('the answer of the API cannot be read; it and the proxy must be of one release')

@@ -18,6 +18,7 @@ import { createProxyMetrics } from './metrics.ts'
 import { ReportQueue } from './report-queue.ts'
 import { reserve, takeShare } from './reserve.ts'
 import { TokenListener } from './token-listener.ts'
+import type { ReadUserSecret } from './user-vault.ts'
 import { TokenVerifier } from './verify-token.ts'
 
 export interface ReplicaOptions extends ControlPlace {
@@ -40,7 +41,7 @@ export type ReplicaListen =
   /** For sandboxes. Connections that need a credential are passed on to `brokerPath`. A port of 0 picks a free one. */
   | { readonly port: number; readonly brokerPath?: string | undefined }
   /** As the process that inserts credentials: for the other process of this replica. */
-  | { readonly socketPath: string }
+  | { readonly socketPath: string; readonly readSecret?: ReadUserSecret | undefined }
 
 export interface DrainTimes {
   /** New connections still come until every node knows that this replica is leaving. */
@@ -138,7 +139,9 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
 const partsOf = ({ listen, identity }: Pick<ReplicaOptions, 'listen' | 'identity'>, place: ControlPlace) =>
   'socketPath' in listen
     ? {
-        credentials: new CredentialValues({ fetch: (wanted) => fetchCredential(place, wanted) }),
+        credentials: new CredentialValues({
+          fetch: (wanted) => fetchCredential({ ...place, readSecret: listen.readSecret }, wanted),
+        }),
         ...present({ identity }),
       }
     : {

@@ -11,8 +11,9 @@ import { parseEnv } from '../../kit/parse-env.ts'
 import { present } from '../../kit/present.ts'
 import type { ProxyIdentity } from '../credentials/proxy-identity.ts'
 import { parseUpstreamProxy } from '../upstream-proxy.ts'
-import { createAzureIdentity } from './azure-identity.ts'
+import { behind, createAzureIdentity } from './azure-identity.ts'
 import { type ReplicaListen, startReplica } from './replica.ts'
+import { readerOfVault } from './user-vault.ts'
 
 const EX_CONFIG = 78
 /** Argument of the process that inserts credentials. */
@@ -38,7 +39,13 @@ function listenFor(role: string | undefined): ReplicaListen {
     return refuse(new Error(`unknown argument ${role}: there is "${CREDENTIAL_ROLE}"`))
   if (brokerPath === undefined)
     return refuse(new Error(`AGENTWEAVER_EGRESS_BROKER_SOCKET is required with "${CREDENTIAL_ROLE}"`))
-  return { socketPath: brokerPath }
+  return { socketPath: brokerPath, readSecret: vaultReader(env) }
+}
+
+/** Undefined without a vault. */
+function vaultReader({ AGENTWEAVER_EGRESS_VAULT_URL: vaultUrl }: EgressProxyEnv) {
+  const identity = workloadIdentityOf(env)
+  return vaultUrl && identity ? readerOfVault({ vaultUrl, identity: behind(identity, proxy) }) : undefined
 }
 
 /** The process that all connections reach must have no identity. */

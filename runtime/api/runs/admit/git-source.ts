@@ -1,6 +1,7 @@
 import type { WorkspaceSource } from '../../../../contracts/api.ts'
 import type { SandboxKind } from '../../../../contracts/names.ts'
 import type { SandboxSettings } from '../../../../contracts/policy.ts'
+import { HOST_KINDS } from '../../../../contracts/user-credentials.ts'
 import {
   cloneAccess,
   type GitUrl,
@@ -10,7 +11,7 @@ import {
 } from '../../../../policies/agent/egress/git-url.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import type { RunDeps } from '../deps.ts'
-import type { RunNetworks } from '../use/run-networks.ts'
+import type { OwnersKind, RunNetworks } from '../use/run-networks.ts'
 
 type GitSource = Extract<WorkspaceSource, { kind: 'git' }>
 
@@ -66,8 +67,8 @@ export function requireReachable(
 const readOnly = ({ url, host, path }: GitUrl): string =>
   `The egress list allows to read ${url}, and not to push to it. An operator can set mode: full in the entry of ${host} with the repository ${path}, and restart the service.`
 
-const missingWords = ({ url, host }: GitUrl, kind: 'github' | 'registry'): string => {
-  const command = kind === 'github' ? 'github' : `registry --host ${host}`
+const missingWords = ({ url, host }: GitUrl, kind: OwnersKind): string => {
+  const command = HOST_KINDS.has(kind) ? `${kind} --host ${host}` : kind
   return `The repository ${url} is cloned with your own credential, which you have not set: agentweaver credential set ${command}`
 }
 

@@ -10,7 +10,7 @@ import { runsOf } from './runs-of-owner.ts'
 const EVENTS_AT_ONCE = 2_000
 const MAX_NAMED = 3
 
-type Deps = Pick<RunDeps, 'store' | 'clock' | 'log'>
+type Deps = Pick<RunDeps, 'store' | 'clock' | 'log' | 'eraseSecrets'>
 
 /**
  * Erases an owner: keys first, then run by run. An erasure that breaks off is continued by the next one; so is one during which the
@@ -48,7 +48,8 @@ async function* erase(
   audit: AuditTrail,
   { caller, owner }: { readonly caller: Caller; readonly owner: string },
 ): AsyncGenerator<ErasedData> {
-  const { store, log } = deps
+  const { store, log, eraseSecrets } = deps
+  await eraseSecrets?.(owner)
   // The keys first, so that no new run can be started with them.
   const done = { isComplete: false, runs: 0, events: 0, records: 0, keys: await store.eraseOwner(owner) }
   for (const { id } of await Array.fromAsync(runsOf(store, owner))) {

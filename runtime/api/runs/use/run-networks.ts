@@ -1,6 +1,10 @@
 import type { EgressDestination } from '../../../../contracts/egress.ts'
 import type { SandboxKind } from '../../../../contracts/names.ts'
+import type { UserCredentialKind } from '../../../../contracts/user-credentials.ts'
 import type { RunRow } from '../../../store/store.ts'
+
+/** Kinds of credentials that an entry of the egress list can require of each owner. */
+export type OwnersKind = Exclude<UserCredentialKind, 'openai-compatible'>
 
 /** What the commands of runs may reach through the egress proxy. */
 export interface RunNetworks {
@@ -15,10 +19,7 @@ export interface RunNetworks {
     host: string,
   ): 'allowed' | 'withheld' | 'unlisted'
   /** The kind of credential that the owner of a run must set to use a host. Undefined if none is missing. */
-  missingCredential(
-    run: Pick<RunRow, 'kind' | 'owner' | 'settings'>,
-    host: string,
-  ): 'github' | 'registry' | undefined
+  missingCredential(run: Pick<RunRow, 'kind' | 'owner' | 'settings'>, host: string): OwnersKind | undefined
   /** Whether the proxy does not enforce the limits of the host's entry, because it does not read TLS there. */
   isLoosened(run: Pick<RunRow, 'kind'>, host: string): boolean
   /** Applies what people have allowed to a run. */
