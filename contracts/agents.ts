@@ -57,6 +57,10 @@ export const AgentConfig = z.discriminatedUnion('kind', [
     proxyRoot: z.string().max(8192).optional(),
   }),
   z.strictObject({ kind: z.literal('openaiCompatible'), model: ModelEndpoint, charter: Charter }),
-  z.strictObject({ kind: z.literal('foundry'), model: ModelEndpoint, charter: Charter }),
+  z.strictObject({
+    kind: z.literal('foundry'),
+    model: ModelEndpoint.required({ server: true }),
+    charter: Charter,
+  }),
 ])
 export type AgentConfig = z.infer<typeof AgentConfig>

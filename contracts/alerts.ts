@@ -1,14 +1,7 @@
+import { type Alert, type AlertRule, withRunbook } from './alert-rule.ts'
 import { COMPONENT_LABEL, COMPONENTS } from './labels.ts'
 import { names, type SandboxKind } from './names.ts'
-
-export interface Alert {
-  readonly alert: string
-  readonly expr: string
-  /** The condition must hold this long before the alert fires. */
-  readonly forMinutes: number
-  readonly severity: 'page' | 'ticket'
-  readonly annotations: { readonly summary: string; readonly remedy: string }
-}
+import { serviceAlerts } from './service-alerts.ts'
 
 /**
  * Alerts of the base deployment; preview slices have none. On Azure they become Azure rule groups, elsewhere
@@ -19,9 +12,10 @@ export function alerts({ warm, hasEgressProxy }: Alerted): Alert[] {
   return [
     ...sandboxAlerts(warm),
     ...apiAlerts(),
+    ...serviceAlerts({ namespace: API, logs: LOGS }),
     ...(hasEgressProxy ? egressProxyAlerts() : []),
     ...reaperAlerts(),
-  ]
+  ].map(withRunbook)
 }
 
 export interface Alerted {
@@ -37,7 +31,7 @@ const NAME = BASE.serviceAccounts.api
 const HERE = `namespace="${SANDBOXES}"`
 const LOGS = `kubectl -n ${API} logs --prefix -l ${COMPONENT_LABEL}=${COMPONENTS.api}`
 
-function sandboxAlerts(warm: readonly SandboxKind[]): Alert[] {
+function sandboxAlerts(warm: readonly SandboxKind[]): AlertRule[] {
   return [
     ...warm.map((kind) => poolEmpty(BASE.pool(kind), kind)),
     {
@@ -74,7 +68,7 @@ function sandboxAlerts(warm: readonly SandboxKind[]): Alert[] {
 }
 
 /** `or vector(0)` makes the alert fire when the metric is missing too, because the pool may then be empty. */
-const poolEmpty = (pool: string, kind: SandboxKind): Alert => ({
+const poolEmpty = (pool: string, kind: SandboxKind): AlertRule => ({
   alert: `AgentweaverPoolEmpty-${kind}`,
   expr: `(sum(agent_sandboxes{${HERE},ready_condition="true",owned_by="SandboxWarmPool",sandbox_template="${pool}"}) or vector(0)) < 1`,
   forMinutes: 5,
@@ -85,7 +79,7 @@ const poolEmpty = (pool: string, kind: SandboxKind): Alert => ({
   },
 })
 
-function apiAlerts(): Alert[] {
+function apiAlerts(): AlertRule[] {
   return [
     {
       alert: 'AgentweaverApiDown',
@@ -110,7 +104,7 @@ function apiAlerts(): Alert[] {
   ]
 }
 
-function egressProxyAlerts(): Alert[] {
+function egressProxyAlerts(): AlertRule[] {
   const name = BASE.serviceAccounts.egressProxy
   return [
     {
@@ -142,7 +136,7 @@ function atMaximum(namespace: string, autoscaler: string): string {
 }
 
 /** Normal operation leaves nothing for the reaper to delete, so any deletion points to a bug elsewhere. */
-function reaperAlerts(): Alert[] {
+function reaperAlerts(): AlertRule[] {
   const here = `namespace="${API}"`
   return [
     {

@@ -10,6 +10,10 @@ export const EXEC_LIMITS = {
   defaultMaxOutputBytes: 4_194_304,
   maxMaxOutputBytes: 104_857_600,
   maxStdinBytes: 67_108_864,
+  defaultMaxWorkspaceBytes: 10_737_418_240,
+  maxMaxWorkspaceBytes: 1_099_511_627_776,
+  defaultMaxWorkspaceFiles: 1_000_000,
+  maxMaxWorkspaceFiles: 100_000_000,
 } as const
 
 /** Names that a shell can export. */
@@ -36,6 +40,20 @@ export const ExecRequest = z.strictObject({
     .min(1)
     .max(EXEC_LIMITS.maxMaxOutputBytes)
     .default(EXEC_LIMITS.defaultMaxOutputBytes),
+  /**
+   * How much the commands of the sandbox may write to its workspace, together. A command is stopped while it writes more:
+   * see `workspace_full`.
+   */
+  maxWorkspaceBytes: z
+    .int()
+    .min(1_048_576)
+    .max(EXEC_LIMITS.maxMaxWorkspaceBytes)
+    .default(EXEC_LIMITS.defaultMaxWorkspaceBytes),
+  maxWorkspaceFiles: z
+    .int()
+    .min(1000)
+    .max(EXEC_LIMITS.maxMaxWorkspaceFiles)
+    .default(EXEC_LIMITS.defaultMaxWorkspaceFiles),
   /** Whether the command may use the network. */
   network: z.boolean().default(false),
   /** `readOnly`: workspace paths that the command may read but not write. `denied`: paths hidden from it. */
@@ -49,8 +67,19 @@ export type ExecRequest = z.infer<typeof ExecRequest>
 export const OutputStream = z.enum(['stdout', 'stderr'])
 export type OutputStream = z.infer<typeof OutputStream>
 
-/** Why a command ended. Only the first reason is recorded. */
-export const TerminationReason = z.enum(['exit', 'signal', 'timeout', 'cancelled', 'spawn_failed', 'lost'])
+/**
+ * Why a command ended. Only the first reason is recorded. `workspace_full`: the commands of the sandbox have written more than
+ * `maxWorkspaceBytes` or `maxWorkspaceFiles`, or the file system has no space left.
+ */
+export const TerminationReason = z.enum([
+  'exit',
+  'signal',
+  'timeout',
+  'cancelled',
+  'workspace_full',
+  'spawn_failed',
+  'lost',
+])
 export type TerminationReason = z.infer<typeof TerminationReason>
 
 /** How a command ended. If the program ran, exactly one of `exitCode` and `signal` is set. */

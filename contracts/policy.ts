@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { Budgets } from './budgets.ts'
-import { EXEC_LIMITS } from './exec.ts'
+import { EXEC_LIMITS, ExecRequest } from './exec.ts'
 import { AbsolutePath } from './paths.ts'
 
 /** A host name in lower case, or `*.` and a name, which stands for one more label. */
@@ -55,6 +55,9 @@ export const SandboxSettings = z.strictObject({
     .min(1_048_576)
     .max(EXEC_LIMITS.maxMaxOutputBytes)
     .default(EXEC_LIMITS.defaultMaxOutputBytes),
+  /** How much the commands of a sandbox may write to its workspace. */
+  max_workspace_bytes: ExecRequest.shape.maxWorkspaceBytes,
+  max_workspace_files: ExecRequest.shape.maxWorkspaceFiles,
   network_enabled: z.boolean().default(false),
   /** The only hosts of the operator's egress list that commands may reach. Without a value, all of them. */
   egress_hosts: z.array(EgressHost).max(256).optional(),
@@ -79,6 +82,8 @@ export const SandboxSettingsPatch = z.strictObject({
   require_approval_for_all_shell: SandboxSettings.shape.require_approval_for_all_shell.unwrap().optional(),
   redact_pii: SandboxSettings.shape.redact_pii.unwrap().optional(),
   max_output_bytes: SandboxSettings.shape.max_output_bytes.unwrap().optional(),
+  max_workspace_bytes: SandboxSettings.shape.max_workspace_bytes.unwrap().optional(),
+  max_workspace_files: SandboxSettings.shape.max_workspace_files.unwrap().optional(),
   network_enabled: SandboxSettings.shape.network_enabled.unwrap().optional(),
   egress_hosts: SandboxSettings.shape.egress_hosts,
   require_outcome: SandboxSettings.shape.require_outcome,

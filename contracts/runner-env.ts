@@ -41,6 +41,8 @@ export const PodRunnerEnv = z.strictObject({
   AGENTWEAVER_RUNNER_ROLE: z.enum(['online', 'offline']),
   /** Mount path of the workspace. The runner opens nothing outside it. */
   AGENTWEAVER_RUNNER_WORKSPACE: z.string().regex(/^\/[^\0]*[^\0/]$/),
+  /** How much commands may write to the workspace. A kubelet evicts a pod whose volume is larger than its limit. */
+  AGENTWEAVER_RUNNER_WORKSPACE_BYTES: z.coerce.number().int().min(1_048_576).optional(),
   /** Address of the egress proxy, `IP:PORT`, for the online runner. Without it, the runner has no relay. */
   AGENTWEAVER_EGRESS_ADDRESS: z
     .string()

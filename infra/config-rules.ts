@@ -290,6 +290,15 @@ const modelHost = rule(['model', 'subscriptionId'], ({ model, subscriptionId }) 
     ),
 ])
 
+const modelProxy = rule(['model', 'egress'], ({ model, egress: { mode } }) => [
+  model !== undefined &&
+    mode !== 'proxy' &&
+    problem(
+      'model',
+      `needs egress.mode proxy, because the egress proxy alone calls it: change the mode from ${mode}, or remove model`,
+    ),
+])
+
 const RULES = [
   ranges,
   ownership,
@@ -307,6 +316,7 @@ const RULES = [
   production,
   databaseSize,
   modelHost,
+  modelProxy,
 ]
 
 /** Problems between the sections of a platform. */

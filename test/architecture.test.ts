@@ -106,6 +106,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       'diff in runs/',
       'prom-client in runs/',
       'prom-client in metrics/',
+      '@opentelemetry/ in tracing/',
       'uuid in runs/',
       'undici in credentials/',
     ],

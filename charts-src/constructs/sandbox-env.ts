@@ -3,7 +3,7 @@ import { EXECUTOR_KEYS, type SandboxKind, WORKSPACE_MOUNT } from '../../contract
 import { IDENTITY_TOKEN, POD_HOMES } from '../../contracts/pod.ts'
 import { AGENT_HOST_PORT, EGRESS_PROXY_PORT } from '../../contracts/ports.ts'
 import type { PodRunnerEnv } from '../../contracts/runner-env.ts'
-import type { Environment } from '../environment/schema.ts'
+import type { Environment, PoolSize } from '../environment/schema.ts'
 import type { EnvVar } from '../imports/k8s.js'
 import { toEnvVars } from './env-vars.ts'
 import { EXCHANGE_TOKEN } from './token-volumes.ts'
@@ -47,12 +47,19 @@ function azureEnv(azure: NonNullable<Environment['infra']['azure']>) {
   }
 }
 
+/** Commands are stopped before the volume is full, because a full one costs the pod. */
+const USABLE = 0.9
+
 /** Contains no secret. The toolbox receives its work over its socket. */
-export function toolboxEnv({ egress }: Pick<Environment, 'egress'>): EnvVar[] {
+export function toolboxEnv(
+  { egress }: Pick<Environment, 'egress'>,
+  { workspaceMib }: PoolSize['volumes'],
+): EnvVar[] {
   const address = proxyAt(egress)
   return toEnvVars<keyof PodRunnerEnv>({
     ...(address && { AGENTWEAVER_EGRESS_ADDRESS: address }),
     AGENTWEAVER_RUNNER_ROLE: 'online',
     AGENTWEAVER_RUNNER_WORKSPACE: WORKSPACE_MOUNT,
+    AGENTWEAVER_RUNNER_WORKSPACE_BYTES: String(Math.floor(workspaceMib * USABLE) * 2 ** 20),
   })
 }

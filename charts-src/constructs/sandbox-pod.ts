@@ -154,7 +154,7 @@ function toolbox(environment: Environment, kind: SandboxKind): Container {
     image: images.toolbox,
     imagePullPolicy: 'IfNotPresent',
     workingDir: WORKSPACE_MOUNT,
-    env: toolboxEnv(environment),
+    env: toolboxEnv(environment, pool.volumes),
     resources: containerResources({ ...pool.toolbox, ephemeralMib }),
     securityContext: securityContext(POD_USERS.toolbox),
     volumeMounts: [

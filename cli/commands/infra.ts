@@ -20,6 +20,7 @@ import { capacityBought } from '../infra/capacity-bought.ts'
 import { capacityLines } from '../infra/check-lines.ts'
 import { egressProblems } from '../infra/egress-agreement.ts'
 import { immutableProblems } from '../infra/immutable.ts'
+import { modelProblems } from '../infra/model-agreement.ts'
 import { readStackFile, stackFileOf } from '../infra/read-stack-file.ts'
 import { createCallProgram } from '../program-call/call-program.ts'
 import { type CliContext, newCommand, parseOptions } from './command.ts'
@@ -81,7 +82,8 @@ async function disagreements(
 ): Promise<readonly ConfigProblem[]> {
   if (config.kind !== 'platform' || config.layer !== 'all') return []
   const changed = plan ? immutableProblems(config, plan) : []
-  return [...egressProblems(config, await environmentOf(folder, config)), ...changed]
+  const environment = await environmentOf(folder, config)
+  return [...egressProblems(config, environment), ...modelProblems(config, environment), ...changed]
 }
 
 interface Problems {

@@ -6,6 +6,7 @@ const SIGNAL_STATUS = 128
 const TIMED_OUT_STATUS = 124
 /** `docker run` and `env` use this status when the wrapper failed and not the command. */
 const OUTPUT_CUT_STATUS = 125
+const STOPPED_STATUS = OUTPUT_CUT_STATUS
 const SIGNALS: Readonly<Record<string, number>> = {
   SIGHUP: 1,
   SIGINT: 2,
@@ -23,10 +24,12 @@ export const toLine = (words: readonly string[]): string =>
 
 /**
  * The exit status that a shell would report: 124 for a timeout, 128 + n for signal n. A command that succeeded with
- * incomplete output exits with 125, so that a script does not use the partial output as the whole.
+ * incomplete output exits with 125, so that a script does not use the partial output as the whole, and so does one that was
+ * stopped because the workspace is full.
  */
 export function statusOf(result: ExecResult): number {
   if (result.timedOut) return TIMED_OUT_STATUS
+  if (result.reason === 'workspace_full') return STOPPED_STATUS
   if (result.exitCode === 0 && result.outputTruncated) return OUTPUT_CUT_STATUS
   if (result.exitCode !== null) return result.exitCode
   if (result.signal !== null) return SIGNAL_STATUS + (SIGNALS[result.signal] ?? 0)

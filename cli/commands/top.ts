@@ -80,7 +80,7 @@ async function watch(
   }
 }
 
-/** A service that restarts is no reason to stop, because this is what an operator looks at meanwhile. */
+/** A service that restarts is no reason to stop, because an operator watches the restart. */
 async function readOrNote(
   { terminal }: CliContext,
   { client }: Connection,

@@ -126,8 +126,9 @@ function sliceOutputs<T>(
 ) {
   const zone = `${slice.slug}.${outputs.dns.zone}`
   if (outputs.azure === undefined) throw new Error('the environment of a slice has no section infra.azure')
-  // The identity that administers the database server is not handed to the program of a branch.
-  const { databaseSetup: _, ...azure } = outputs.azure
+  // The identity that administers the database server is not handed to the program of a branch. The slice's identities have no
+  // role on the model.
+  const { databaseSetup: _setup, modelHost: _model, ...azure } = outputs.azure
   return {
     ...outputs,
     // A slice has a separate database, because a branch's program changes the tables that it finds.

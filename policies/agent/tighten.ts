@@ -21,10 +21,7 @@ export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPat
       require_approval_for_all_shell:
         settings.require_approval_for_all_shell || patch.require_approval_for_all_shell === true,
       redact_pii: settings.redact_pii || patch.redact_pii === true,
-      max_output_bytes: Math.min(
-        settings.max_output_bytes,
-        patch.max_output_bytes ?? Number.POSITIVE_INFINITY,
-      ),
+      ...smallerSizes(settings, patch),
       network_enabled: settings.network_enabled && patch.network_enabled !== false,
       ...egressHosts(settings.egress_hosts, patch.egress_hosts),
       ...requireOutcome(settings.require_outcome, patch.require_outcome),
@@ -87,6 +84,18 @@ function egressHosts(
     return only ? { egress_hosts: [...only] } : {}
   }
   return { egress_hosts: intersectHosts(allowed, wished) }
+}
+
+const SIZES = ['max_output_bytes', 'max_workspace_bytes', 'max_workspace_files'] as const
+
+/** The smaller value of each. */
+function smallerSizes(settings: SandboxSettings, patch: SandboxSettingsPatch) {
+  const smaller = (size: (typeof SIZES)[number]) => Math.min(settings[size], patch[size] ?? settings[size])
+  return {
+    max_output_bytes: smaller('max_output_bytes'),
+    max_workspace_bytes: smaller('max_workspace_bytes'),
+    max_workspace_files: smaller('max_workspace_files'),
+  }
 }
 
 /** The smaller limit of each kind. */
@@ -161,12 +170,7 @@ const CHECKS: readonly Check[] = [
       const allowed = c.budgets?.[kind] ?? Number.POSITIVE_INFINITY
       return unless((p.budgets?.[kind] ?? 0) > allowed, 'budgets', `${kind}: the settings allow ${allowed}`)
     }),
-  (c, p) =>
-    unless(
-      (p.max_output_bytes ?? 0) > c.max_output_bytes,
-      'max_output_bytes',
-      `the limit is ${c.max_output_bytes}`,
-    ),
+  (c, p) => SIZES.flatMap((size) => unless((p[size] ?? 0) > c[size], size, `the limit is ${c[size]}`)),
   (c, p) =>
     (p.allowed_repository_roots ?? []).flatMap((root) =>
       unless(

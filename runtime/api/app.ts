@@ -18,6 +18,7 @@ import { registerOpenapi, serveOpenapi } from './http/openapi.ts'
 import { limitPerOwner, registerRateLimit } from './http/rate-limit.ts'
 import { logRequests } from './http/request-log.ts'
 import { measureRequests } from './http/request-metrics.ts'
+import { traceRequests } from './http/request-traces.ts'
 import { setSecurityHeaders } from './http/security-headers.ts'
 import { closeInOrder } from './http/shutdown.ts'
 import { OpenStreams, type StreamLimits } from './http/sse.ts'
@@ -47,6 +48,7 @@ import { trustedFolderRoutes } from './routes/trusted-folders.ts'
 import { userCredentialRoutes } from './routes/user-credentials.ts'
 import { workspaceRoutes } from './routes/workspace.ts'
 import type { RunService } from './runs/service.ts'
+import type { Tracing } from './tracing/tracing.ts'
 
 export interface AppOptions {
   readonly service: RunService
@@ -72,6 +74,8 @@ export interface AppOptions {
   readonly hasOwnMetricsPort?: boolean
   /** @default requests are not measured */
   readonly metrics?: ProcessMetrics
+  /** @default nothing is traced */
+  readonly tracing?: Tracing | undefined
 }
 
 /** Maximum size of a request line with headers. */
@@ -114,6 +118,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
   answerProblems(app, log)
   logRequests(app, log)
   if (options.metrics) measureRequests(app, options.metrics)
+  if (options.tracing) traceRequests(app, options.tracing)
   setSecurityHeaders(app)
   refuseForeignHosts(app, options.allowedHosts)
   registerRateLimit(app, options.rateLimitPerMinute)

@@ -167,7 +167,7 @@ function modelCredentialOf(
   { credential, upstream }: Pick<ModelRoute, 'credential' | 'upstream'>,
   { ownModelKey, hasOperators }: Pick<RunCredentials, 'ownModelKey' | 'hasOperators'>,
 ): string | undefined {
-  // Nobody has an own key for a server that the proxy calls with its identity.
+  // The proxy calls this server with its identity, for every owner.
   if (credential === PROXY_IDENTITY) return credential
   const operators = credential === OF_EACH_OWNER.model && !hasOperators(credential) ? undefined : credential
   return ownModelKey(owner, upstream) ?? operators

@@ -30,6 +30,7 @@ import { listenOnSocket } from './start/listen-on-socket.ts'
 import { recordedKeys } from './start/recorded-keys.ts'
 import { stopRequest } from './start/stop-request.ts'
 import { storeLocation } from './start/store-location.ts'
+import { isTracingOn, type Tracing } from './tracing/tracing.ts'
 
 /** EX_CONFIG of sysexits(3), so that a supervisor can tell a wrong configuration from other failures. */
 const EXIT_CONFIG = 78
@@ -73,7 +74,15 @@ const stopRequestOf = ({ hasLifeline, parentPid }: ApiConfig) =>
 
 async function openMeasuredStore(config: ApiConfig, log: Log) {
   const metrics = createProcessMetrics()
-  return { metrics, store: measuredStore(await openStore(storeLocation(config, log), { log }), metrics) }
+  const tracing = isTracingOn(process.env) ? await loadTracing(log) : undefined
+  const store = await openStore(storeLocation(config, log), { log })
+  return { metrics, tracing, store: measuredStore(store, metrics, tracing) }
+}
+
+/** Loads the libraries only if traces are on. */
+async function loadTracing(log: Log): Promise<Tracing> {
+  const { openTracing } = await import('./tracing/open-tracing.ts')
+  return openTracing(log)
 }
 
 async function serve(config: ApiConfig): Promise<void> {
@@ -83,7 +92,7 @@ async function serve(config: ApiConfig): Promise<void> {
   const stop = stopRequestOf(config)
   const { keys, apiKey, reread } = await composeKeys(config)
   const rotation = followKeys(reread, log)
-  const { store, metrics } = await openMeasuredStore(config, log)
+  const { store, metrics, tracing } = await openMeasuredStore(config, log)
   const { service, serveEgressControl, ...parts } = await composeRunService(
     config,
     { store, redactors, log, metrics },
@@ -103,7 +112,7 @@ async function serve(config: ApiConfig): Promise<void> {
     allowedHosts: config.allowedHosts,
     streams: config.streams,
     hasOwnMetricsPort: config.metricsPort !== undefined,
-    metrics,
+    ...{ metrics, tracing },
   })
   let metricsListener: Awaited<ReturnType<typeof serveMetrics>> | undefined
   let control: Awaited<ReturnType<NonNullable<typeof serveEgressControl>>> | undefined
@@ -118,7 +127,7 @@ async function serve(config: ApiConfig): Promise<void> {
     // After the runs, whose networks close on this way.
     await control?.close()
     await metricsListener?.close()
-    await store.close()
+    await Promise.all([store.close(), tracing?.close()])
     unlock()
   }
   try {

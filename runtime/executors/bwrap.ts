@@ -17,6 +17,7 @@ import {
   SANDBOX_PATHS,
   SANDBOX_USER,
   SHM_MOUNT,
+  writableFolders,
 } from './rootfs/mounts.ts'
 import { procMounts } from './rootfs/proc-mounts.ts'
 import { requestMounts } from './rootfs/request-mounts.ts'
@@ -102,6 +103,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
     isolation: ISOLATION,
     hasSyscallFilter: openFilter !== undefined,
     launch,
+    writable: writableFolders(options),
     remove: skeleton.remove,
     log: options.log,
   })

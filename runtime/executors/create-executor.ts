@@ -6,6 +6,7 @@ import type { Log } from '../kit/log.ts'
 import type { CommandRights, Executor } from './executor.ts'
 import { inheritedDescriptors } from './process/inherited-descriptors.ts'
 import { type Launch, notStarted, supervise } from './process/supervise.ts'
+import { WorkspaceFull, WorkspaceUse } from './process/workspace-use.ts'
 import { containedPath } from './rootfs/request-mounts.ts'
 
 /** One command to start. */
@@ -21,6 +22,10 @@ interface ExecutorParts {
   readonly hasSyscallFilter: boolean
   /** Builds the launch of a command. */
   readonly launch: (order: Order) => Promise<Launch | { problem: string }>
+  /** Folders of the host that commands can write: the workspace, and what the layout mounts into it. */
+  readonly writable: readonly string[]
+  /** Size of the workspace's volume. @default the request alone limits it */
+  readonly volumeBytes?: number | undefined
   /** Deletes the backend's files. */
   readonly remove: () => Promise<void>
   readonly log: Log
@@ -28,7 +33,8 @@ interface ExecutorParts {
 
 /** Creates an executor from a backend's `launch` function. Everything else is the same for all backends. */
 export function createExecutor(parts: ExecutorParts): Executor {
-  const { isolation, hasSyscallFilter, launch, remove, log } = parts
+  const { isolation, hasSyscallFilter, launch, remove, log, volumeBytes = Number.POSITIVE_INFINITY } = parts
+  const use = new WorkspaceUse(parts.writable)
   const closing = new AbortController()
   const inherited = inheritedDescriptors()
   const running = new Set<Promise<unknown>>()
@@ -43,8 +49,18 @@ export function createExecutor(parts: ExecutorParts): Executor {
     const order = { request, directory, rights }
     const planned = await launch(order).catch((error) => ({ problem: messageOf(error) }))
     if ('problem' in planned) return notStarted('spawn_failed', planned.problem)
-    const signal = io.signal ? AbortSignal.any([io.signal, closing.signal]) : closing.signal
-    return supervise({ ...planned, inherited }, request, { ...io, signal })
+    const full = new AbortController()
+    const limits = {
+      bytes: Math.min(request.maxWorkspaceBytes, volumeBytes),
+      files: request.maxWorkspaceFiles,
+    }
+    const stopWatching = use.watch(limits, (why) => full.abort(new WorkspaceFull(why)))
+    const signals = [closing.signal, full.signal, ...(io.signal ? [io.signal] : [])]
+    try {
+      return await supervise({ ...planned, inherited }, request, { ...io, signal: AbortSignal.any(signals) })
+    } finally {
+      stopWatching()
+    }
   }
 
   return {

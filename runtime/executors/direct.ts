@@ -45,7 +45,8 @@ async function create({ workspace, toolRoots, layout, log }: ExecutorOptions) {
     }
   }
   const remove = () => rm(home, { recursive: true, force: true })
-  return createExecutor({ isolation: ISOLATION, hasSyscallFilter: false, launch, remove, log })
+  const writable = [workspace, home]
+  return createExecutor({ isolation: ISOLATION, hasSyscallFilter: false, launch, writable, remove, log })
 }
 
 /** The last choice: a process of this user, with limits and cleanup but without isolation. */

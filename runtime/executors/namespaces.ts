@@ -23,6 +23,7 @@ import {
   SANDBOX_PATHS,
   SANDBOX_USER,
   SHM_MOUNT,
+  writableFolders,
 } from './rootfs/mounts.ts'
 import { procMounts } from './rootfs/proc-mounts.ts'
 import { isWorkspaceReadOnly, requestMounts } from './rootfs/request-mounts.ts'
@@ -154,6 +155,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
     isolation: ISOLATION,
     hasSyscallFilter: filter !== undefined,
     launch,
+    writable: writableFolders(options),
     remove: skeleton.remove,
     log: options.log,
   })

@@ -22,6 +22,8 @@ export interface PodBackendOptions extends OrphanReaperOptions {
   readonly start: (program: Program & { readonly folder: number }) => StartedProgram
   readonly isolation: Isolation
   readonly home: string
+  /** How much commands may write to the workspace, because of the size of its volume. @default the requests alone limit it */
+  readonly workspaceBytes?: number | undefined
   /** How commands with network access reach it. Absent if network policies alone decide what they reach. */
   readonly networkEnvironment?: (
     environment: Readonly<Record<string, string>>,
@@ -73,7 +75,12 @@ function createPodExecutor({ workspace, log }: ExecutorOptions, options: PodBack
   }
   const { isolation } = options
   // The runner's own filter applies to every command.
-  return createExecutor({ isolation, hasSyscallFilter: true, launch, remove: async () => undefined, log })
+  return createExecutor({
+    ...{ isolation, hasSyscallFilter: true, launch, log },
+    writable: [workspace],
+    volumeBytes: options.workspaceBytes,
+    remove: async () => undefined,
+  })
 }
 
 /** Rejects requests for protections that a pod cannot provide, instead of ignoring them. */

@@ -17,6 +17,7 @@ import { REPLICA_MIGRATION } from './replica-migration.ts'
 import { RESTRICTION_MIGRATION } from './restriction-migration.ts'
 import type { Tables } from './schema.ts'
 import { SETUP_MIGRATION } from './setup-migration.ts'
+import { TRACE_MIGRATION } from './trace-migration.ts'
 import { USER_CREDENTIAL_MIGRATION } from './user-credential-migration.ts'
 
 export interface Migration {
@@ -355,4 +356,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 24, ...TAKEN_BYTES_MIGRATION },
   { version: 25, ...PUSH_MIGRATION },
   { version: 26, ...REPLICA_MIGRATION },
+  { version: 27, ...TRACE_MIGRATION },
 ]

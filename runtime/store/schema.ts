@@ -231,6 +231,7 @@ interface RunsTable {
   touched_secret: number
   source_json: string | null
   egress_bytes: Generated<number>
+  traceparent: string | null
 }
 
 /** All times are of the store's clock, in milliseconds since 1970. */

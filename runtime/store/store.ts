@@ -30,6 +30,8 @@ export interface RunRow extends PushingRun {
   readonly state: RunState
   readonly task: string
   readonly workspace: z.infer<typeof columns.Workspaces>
+  /** The request that started the run, as W3C Trace Context has it. Absent if it was not traced. */
+  readonly traceparent?: string
   /** The agent as callers see it. */
   readonly agent: z.infer<typeof columns.RunAgent>
   /** The requested agent, without any credential. `null` for a sandbox without an agent. */

@@ -28,6 +28,8 @@ export const runCommandTool = ({ toolbox, settings, openFilter }: ToolDeps): Too
         environment: {},
         timeoutMs: timeoutMs ?? EXEC_LIMITS.defaultTimeoutMs,
         maxOutputBytes: settings.max_output_bytes,
+        maxWorkspaceBytes: settings.max_workspace_bytes,
+        maxWorkspaceFiles: settings.max_workspace_files,
         network: settings.network_enabled,
         readOnly: [],
         denied: [],
@@ -109,6 +111,7 @@ const WHY = {
 } as const
 
 function endOf(result: ExecResult): string {
+  if (result.reason === 'workspace_full') return `${result.message} The output so far follows.`
   if (result.timedOut) {
     return `Timed out after ${Math.round(result.durationMs)} ms and was killed; the output so far follows.`
   }

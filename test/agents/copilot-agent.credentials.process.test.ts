@@ -1,5 +1,4 @@
 import { expect, it, onTestFinished } from 'vitest'
-import type { AgentConfig } from '../../contracts/agents.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { startCopilotService } from '../fakes/copilot-service.ts'
 import { textOf } from '../fakes/model-server.ts'
@@ -81,13 +80,23 @@ it('ends a turn with the error of the credential', async () => {
   expect(again.result).toEqual({ state: 'completed' })
 })
 
-it('requests an Azure token before each request to a model of kind foundry', async () => {
+it('shows the newest token of the egress proxy with each request of kind foundry, and asks for no other', async () => {
   const server = await aModel((_request, index) =>
     index === 0 ? { toolCalls: [{ name: 'list_files', arguments: {} }] } : { text: 'done' },
   )
-  const config: AgentConfig = { kind: 'foundry', model: { name: 'fake-model', baseUrl: server.url } }
+  const model = { name: 'fake-model', baseUrl: server.url, server: 'https://aw.openai.azure.com/openai/v1' }
   let count = 0
-  const { agent } = await anAgent(config, { fetchToken: async () => `azure-token-${++count}` })
+  let isAsked = false
+  const { agent } = await anAgent(
+    { kind: 'foundry', model },
+    {
+      fetchEgressToken: async () => `token-${++count}`,
+      fetchToken: async () => {
+        isAsked = true
+        return undefined
+      },
+    },
+  )
 
   const { result } = await runTurn(agent)
 
@@ -95,5 +104,13 @@ it('requests an Azure token before each request to a model of kind foundry', asy
   const sent = bearers(server.requests)
   expect(sent).toHaveLength(2)
   expect(new Set(sent).size).toBe(2)
-  for (const bearer of sent) expect(bearer).toMatch(/^Bearer azure-token-\d+$/)
+  for (const bearer of sent) expect(bearer).toMatch(/^Bearer token-\d+$/)
+  expect(isAsked).toBe(false)
+})
+
+it('does not create an agent of kind foundry that would send its token to the resource itself', async () => {
+  const url = 'https://aw.openai.azure.com/openai/v1'
+  const model = { name: 'fake-model', baseUrl: url, server: url }
+
+  await expect(anAgent({ kind: 'foundry', model })).rejects.toMatchObject({ code: 'configure_failed' })
 })

@@ -21,6 +21,7 @@ const PAGES = [
   'docs/teams.md',
   'docs/audit.md',
   'docs/capacity.md',
+  'docs/operations.md',
   'docs/infra.md',
   'cli/README.md',
 ]

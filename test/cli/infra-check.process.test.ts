@@ -9,6 +9,7 @@ import { aFolder, runCli } from './run-cli.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const raw = (stack: string) => readFileSync(join(ROOT, `Pulumi.${stack}.yaml`), 'utf8')
+const ACCOUNT = '/resourceGroups/models/providers/Microsoft.CognitiveServices/accounts/a'
 const key = (name: string) => `agentweaver:${name}`
 
 /** Creates a folder with an edited stack file `dev` and the given plans. */
@@ -67,6 +68,36 @@ test('names a mode of egress that differs from the environment file', async () =
     `Pulumi.dev.yaml: egress.mode: is closed, but environments/dev.json has ${egress.mode}: write the same mode in both files\n`,
   )
   expect(status).toBe(1)
+})
+
+test('names a model resource that differs from the one of the environment file', async () => {
+  const { check, cwd } = await aProject((config) => {
+    config[key('model')] = {
+      resourceId: `/subscriptions/${config[key('subscriptionId')]}${ACCOUNT}`,
+      host: 'a.openai.azure.com',
+    }
+  })
+  cpSync(join(ROOT, 'environments'), join(cwd, 'environments'), { recursive: true })
+  const file = join(cwd, 'environments/dev.json')
+  const environment = JSON.parse(readFileSync(file, 'utf8'))
+  const offer = (modelHost: string) => {
+    environment.infra.azure.modelHost = modelHost
+    environment.models.foundry = { names: ['gpt-5'] }
+    environment.sizes.egressProxy.credentials = environment.sizes.egressProxy.container
+    writeFileSync(file, JSON.stringify(environment))
+  }
+  // The stack names the resource first: the environment file gets it after "pulumi up".
+  expect((await check('dev')).status).toBe(0)
+  offer('b.openai.azure.com')
+  const other = await check('dev')
+  offer('a.openai.azure.com')
+
+  expect(other).toMatchObject({
+    status: 1,
+    stdout:
+      'Pulumi.dev.yaml: model.host: is a.openai.azure.com, but environments/dev.json has models.foundry and the resource b.openai.azure.com: name the same resource in both files\n',
+  })
+  expect((await check('dev')).status).toBe(0)
 })
 
 test('lists every mistake with its key and a remedy', async () => {

@@ -9,6 +9,7 @@ import { stoppingCases } from './executor-cases/stopping.ts'
 import { streamCases } from './executor-cases/streams.ts'
 import { type ExecutorParts, Subject } from './executor-cases/subject.ts'
 import { syscallCases } from './executor-cases/syscalls.ts'
+import { workspaceLimitCases } from './executor-cases/workspace-limits.ts'
 
 export interface ExecutorSuite extends ExecutorParts {
   readonly name: string
@@ -33,5 +34,6 @@ export function testExecutor({ name, missing, ...parts }: ExecutorSuite): void {
     networkCases(subject)
     attackCases(subject)
     syscallCases(subject)
+    workspaceLimitCases(subject)
   })
 }

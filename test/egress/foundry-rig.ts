@@ -60,6 +60,7 @@ function rendered(environment: Environment) {
   }
   return {
     models,
+    policy,
     rules: createNetworkRules(loadEgressPolicy(policy)),
     env: { proxy: envOf('egress-proxy'), broker: envOf('egress-credentials') },
   }
@@ -100,11 +101,11 @@ export interface FoundryOptions {
   readonly routeOf?: RouteOf
 }
 
-/**
- * Both processes of a replica of the egress proxy, with the variables that the tree gives its containers, the control port of
- * the API, and the servers of Azure under their names.
- */
-export async function startFoundry({ tokenSeconds, answer, routeOf }: FoundryOptions = {}) {
+/** The servers of Azure under their names, and what the tree has for the service and the proxy. */
+export async function startAzureSide({
+  tokenSeconds,
+  answer,
+}: Pick<FoundryOptions, 'tokenSeconds' | 'answer'> = {}) {
   const issued: string[] = []
   const azure = await startAzure({
     subject: SUBJECT,
@@ -120,33 +121,56 @@ export async function startFoundry({ tokenSeconds, answer, routeOf }: FoundryOpt
     ]),
   )
   onTestFinished(() => names.close())
-  const { models, rules, env } = rendered(environmentOn(azure.settings))
-  const rig = await deploymentRig([443])
-  const ofAgent: RouteOf = ({ agentSpec }) => modelRouteOf(RequestedAgent.parse(agentSpec), models)
-  const deployment = { ...rig, rules, routeOf: routeOf ?? ofAgent }
-  const control = await startControl(deployment)
-  const caFile = join(rig.folder, 'ca.pem')
+  const environment = environmentOn(azure.settings)
+  return { azure, issued, service, names, environment, ...rendered(environment) }
+}
+
+type AzureSide = Awaited<ReturnType<typeof startAzureSide>>
+
+interface ReplicaPlace {
+  readonly controlUrl: string
+  /** For the socket and the certificates. */
+  readonly folder: string
+  /** Files with the tokens of the two containers. */
+  readonly tokenFile: string
+  readonly credentialsTokenFile: string
+}
+
+/** Both processes of a replica of the egress proxy, with the variables that the tree gives its containers. */
+export async function startFoundryReplica({ azure, names, env }: AzureSide, place: ReplicaPlace) {
+  const caFile = join(place.folder, 'ca.pem')
   writeFileSync(caFile, azure.authority.certificate)
   const common = {
-    AGENTWEAVER_EGRESS_CONTROL_URL: control.url,
+    AGENTWEAVER_EGRESS_CONTROL_URL: place.controlUrl,
     AGENTWEAVER_EGRESS_UPSTREAM_PROXY: names.url,
-    AGENTWEAVER_EGRESS_BROKER_SOCKET: join(rig.folder, 'broker'),
+    AGENTWEAVER_EGRESS_BROKER_SOCKET: join(place.folder, 'broker'),
     NODE_EXTRA_CA_CERTS: caFile,
   }
   const port = await freePort('127.0.0.1')
   const broker = await startRole(['credentials'], {
     ...env.broker,
     ...common,
-    AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE: rig.credentialsTokenFile,
+    AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE: place.credentialsTokenFile,
     AZURE_FEDERATED_TOKEN_FILE: azure.tokenFile,
   })
   const proxy = await startRole([], {
     ...env.proxy,
     ...common,
-    AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE: rig.tokenFile,
+    AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE: place.tokenFile,
     AGENTWEAVER_EGRESS_PORT: String(port),
   })
-  return { azure, issued, service, names, models, env, control, caFile, broker, proxy, port, ...rig }
+  return { caFile, broker, proxy, port }
+}
+
+/** A replica of the egress proxy, the control port of the API, and the servers of Azure under their names. */
+export async function startFoundry({ routeOf, ...options }: FoundryOptions = {}) {
+  const azureSide = await startAzureSide(options)
+  const { models, rules } = azureSide
+  const rig = await deploymentRig([443])
+  const ofAgent: RouteOf = ({ agentSpec }) => modelRouteOf(RequestedAgent.parse(agentSpec), models)
+  const control = await startControl({ ...rig, rules, routeOf: routeOf ?? ofAgent })
+  const replica = await startFoundryReplica(azureSide, { ...rig, controlUrl: control.url })
+  return { ...azureSide, ...rig, ...replica }
 }
 
 export type Foundry = Awaited<ReturnType<typeof startFoundry>>

@@ -20,6 +20,9 @@ import {
   startFoundry,
 } from './foundry-rig.ts'
 
+/** A failure that the proxy does not try again within one request. */
+const DOWN = { status: 503, headers: { 'retry-after': '60' } }
+
 const laptop = createLaptop()
 afterAll(() => laptop.remove())
 
@@ -160,7 +163,7 @@ it('replaces the token before it expires, while runs go on', async () => {
 it('refuses a request for a while if the token endpoint is down, without asking it each time', async () => {
   const rig = await startFoundry()
   const { ask } = await givenFoundryRun(rig)
-  rig.azure.entra.failNext({ status: 503, headers: { 'retry-after': '60' } })
+  rig.azure.entra.failNext(DOWN)
 
   const first = await ask()
   const second = await ask()
@@ -186,6 +189,32 @@ it('says what is wrong if Entra does not know the service account of the proxy',
     text: expect.stringMatching(/AADSTS700213.*Report this to the operator/),
   })
   expect(rig.issued).toEqual([])
+})
+
+it('ends the turn with a message that names the role, if the resource refuses the token', async () => {
+  const body = { error: { code: 'PermissionDenied', message: 'no role' } }
+  const rig = await startFoundry({ answer: () => ({ status: 403, body }) })
+  const { token } = await givenFoundryRun(rig)
+  const { run } = await startAgent(rig)
+
+  const end = await run(await token())
+
+  expect(JSON.stringify(end)).toMatch(
+    /agent_failed.*role of the Azure identity of the egress proxy on this resource/,
+  )
+})
+
+it('ends the turn with a message that names the token endpoint, if Entra is down', async () => {
+  const rig = await startFoundry()
+  const { token } = await givenFoundryRun(rig)
+  rig.azure.entra.failNext(...Array.from({ length: 20 }, () => DOWN))
+  const { run } = await startAgent(rig)
+
+  const end = await run(await token())
+
+  expect(JSON.stringify(end)).toMatch(
+    /agent_failed.*cannot get a token of its Azure identity: the token endpoint responded with 503/,
+  )
 })
 
 it('passes no answer on that contains the token', async () => {

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { MODEL_CREDENTIAL, PROXY_IDENTITY } from '../../contracts/egress.ts'
 import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { modelRouteOf } from '../../runtime/agents/registry.ts'
 import { readConfig } from '../../runtime/api/config.ts'
@@ -22,7 +23,8 @@ const credentials = {
   has: (id: string) => id === 'model',
 }
 
-const config = (env: Record<string, string>) => readConfig(env, { home: '/home/a', cwd: '/home/a' })
+const config = (env: Record<string, string | undefined>) =>
+  readConfig(env, { home: '/home/a', cwd: '/home/a' })
 
 it('reaches a model server at the addresses of its entry, and at no others of the list', () => {
   const { addressesOf } = createNetworkRules(loadEgressPolicy(POLICY))
@@ -47,6 +49,38 @@ it('has a credential of the list as its key', () => {
   expect(() => withModelKey(credentials, { ...models, modelCredential: 'other' })).toThrow(
     'AGENTWEAVER_CREDENTIALS_FILE has no credential other',
   )
+})
+
+const FOUNDRY = {
+  AGENTWEAVER_SANDBOXES: 'kubernetes',
+  AGENTWEAVER_DEPLOYMENT_ID: 'test',
+  AGENTWEAVER_RUNTIME_CLASS: 'none',
+  AGENTWEAVER_FOUNDRY_URL: 'https://aw.openai.azure.com/openai/v1',
+}
+const PROXY = { AGENTWEAVER_EGRESS_CONTROL_PORT: '8082', AGENTWEAVER_EGRESS_PROXY_ADDRESS: '10.0.0.128' }
+
+it('calls models of Azure AI with the identity of the egress proxy, and never without the proxy', () => {
+  const { models } = config({ ...FOUNDRY, ...PROXY })
+
+  expect(modelRouteOf({ kind: 'foundry', model: 'm' }, models)).toEqual({
+    upstream: 'https://aw.openai.azure.com/openai/v1',
+    header: 'authorization',
+    models: ['m'],
+    credential: PROXY_IDENTITY,
+  })
+  for (const key of Object.keys(PROXY))
+    expect(() => config({ ...FOUNDRY, ...PROXY, [key]: undefined })).toThrow(
+      'needs AGENTWEAVER_EGRESS_CONTROL_PORT and AGENTWEAVER_EGRESS_PROXY_ADDRESS',
+    )
+  expect(() => config({ AGENTWEAVER_FOUNDRY_URL: FOUNDRY.AGENTWEAVER_FOUNDRY_URL })).toThrow(
+    'cannot be used with AGENTWEAVER_SANDBOXES=local',
+  )
+})
+
+it.each([MODEL_CREDENTIAL, PROXY_IDENTITY])('keeps the id %s for itself', (reserved) => {
+  const listed = { ...NO_CREDENTIALS, has: (id: string) => id === reserved }
+
+  expect(() => withModelKey(listed, {})).toThrow(`the id ${reserved} is reserved`)
 })
 
 it.each([

@@ -181,6 +181,17 @@ const PLANTED: readonly (readonly [mistake: string, config: Section, found: RegE
     },
     /model\.resourceId: must be in subscription/,
   ],
+  [
+    'a model without the egress proxy',
+    {
+      ...withSection('dev', 'egress', { mode: 'fqdn' }),
+      model: {
+        resourceId: `/subscriptions/${record('dev')['subscriptionId']}/resourceGroups/a/providers/Microsoft.CognitiveServices/accounts/b`,
+        host: 'b.openai.azure.com',
+      },
+    },
+    /^model: needs egress\.mode proxy.* from fqdn/,
+  ],
   ['an invalid slug', { ...record('pr-example'), slug: 'Feature/X' }, /^slug: /],
   ['a key of the platform in a slice', { ...record('pr-example'), pools: {} }, /^pools: is not a setting/],
   [

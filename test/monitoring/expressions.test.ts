@@ -35,10 +35,10 @@ interface Reading {
 /** Every figure that an expression reads, with the labels that it selects by. */
 function readingsOf(expr: string): Reading[] {
   const ungrouped = expr.replaceAll(/\b(?:by|ignoring) ?\([^)]*\)/g, '')
-  return [...ungrouped.matchAll(/([a-z]+(?:_[a-z]+)+)(?:\{([^}]*)\})?/g)].map(
+  return [...ungrouped.matchAll(/([a-z]+(?:_[a-z0-9]+)+)(?![a-z0-9_(])(?:\{([^}]*)\})?/g)].map(
     ([, metric = '', selector = '']) => ({
       metric,
-      labels: [...selector.matchAll(/([a-z_]+)=/g)].map(([, label = '']) => label),
+      labels: [...selector.matchAll(/([a-z_]+)!?=/g)].map(([, label = '']) => label),
     }),
   )
 }
@@ -125,6 +125,9 @@ it('pages only for urgent alerts', () => {
     'AgentweaverClaimsPending',
     'AgentweaverQuotaNearlyUsed',
     'AgentweaverApiDown',
+    'AgentweaverStoreUnusable',
+    'AgentweaverRunsWithoutReplica',
+    'AgentweaverConfigurationRejected',
     'AgentweaverEgressProxyDown',
     'AgentweaverReaperDeleted',
   ])

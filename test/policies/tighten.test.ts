@@ -18,6 +18,8 @@ const patch: fc.Arbitrary<SandboxSettingsPatch> = fc
       require_approval_for_all_shell: fc.boolean(),
       redact_pii: fc.boolean(),
       max_output_bytes: fc.integer({ min: 1_048_576, max: 104_857_600 }),
+      max_workspace_bytes: fc.integer({ min: 1_048_576, max: 1_099_511_627_776 }),
+      max_workspace_files: fc.integer({ min: 1000, max: 100_000_000 }),
       network_enabled: fc.boolean(),
       require_outcome: fc.boolean(),
       approvals: fc.record({ not_by_owner: fc.boolean() }),
@@ -63,6 +65,8 @@ describe('tighten', () => {
         expect(got.network_enabled && !top.network_enabled).toBe(false)
         expect(got.direct).toBe(top.direct)
         expect(got.max_output_bytes).toBeLessThanOrEqual(top.max_output_bytes)
+        expect(got.max_workspace_bytes).toBeLessThanOrEqual(top.max_workspace_bytes)
+        expect(got.max_workspace_files).toBeLessThanOrEqual(top.max_workspace_files)
         expect(got.require_approval_for_all_shell || !top.require_approval_for_all_shell).toBe(true)
         expect(got.redact_pii || !top.redact_pii).toBe(true)
         expect(isWithin(got, top)).toBe(true)
@@ -106,6 +110,7 @@ describe('tighten', () => {
         redact_pii: true,
         require_approval_for_all_shell: true,
         max_output_bytes: 1_048_576,
+        max_workspace_files: 5000,
         allowed_repository_roots: ['/srv/a', '/etc'],
         destructive_command_patterns: ['make deploy'],
       }),
@@ -115,6 +120,8 @@ describe('tighten', () => {
       redact_pii: true,
       require_approval_for_all_shell: true,
       max_output_bytes: 1_048_576,
+      max_workspace_bytes: 10_737_418_240,
+      max_workspace_files: 5000,
       allowed_repository_roots: ['/srv/a'],
       destructive_command_patterns: ['make deploy'],
       direct: false,
@@ -234,6 +241,8 @@ describe('widenings', () => {
         results: { push: 'allow' },
         budgets: { steps: 5, tokens: 11 },
         max_output_bytes: 104_857_600,
+        max_workspace_bytes: 1_099_511_627_776,
+        max_workspace_files: 100_000_000,
         allowed_repository_roots: ['/srv'],
       }).map(({ field }) => field),
     ).toEqual([
@@ -247,6 +256,8 @@ describe('widenings', () => {
       'results',
       'budgets',
       'max_output_bytes',
+      'max_workspace_bytes',
+      'max_workspace_files',
       'allowed_repository_roots',
     ])
   })

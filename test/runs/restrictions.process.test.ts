@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import type { Run } from '../../contracts/api.ts'
+import { type Run, StartCommand } from '../../contracts/api.ts'
 import type { RestrictionLevel, RestrictionScope } from '../../contracts/restrictions.ts'
 import { composeKeys, composeRunService } from '../../runtime/api/compose.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
@@ -136,14 +136,8 @@ describe('a frozen run', () => {
     await restrict('frozen', { kind: 'owner', owner: 'alice' })
 
     const queued = await service.startRun(alice, aRun(aWorkspace('second'), [shell('echo ran > ran')]))
-    const command = service.startCommand(alice, sandbox.id, {
-      command: 'echo ran',
-      directory: '.',
-      timeoutMs: 1000,
-      maxOutputBytes: 1000,
-      network: false,
-      environment: {},
-    })
+    const request = StartCommand.parse({ command: 'echo ran', timeoutMs: 1000 })
+    const command = service.startCommand(alice, sandbox.id, request)
 
     await expect(command).rejects.toMatchObject({ code: 'restricted' })
     const free = await service.startRun(bob, aRun(aWorkspace('third'), [shell('true')]))

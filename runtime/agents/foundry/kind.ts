@@ -27,7 +27,7 @@ export const foundry = {
         },
   create: async ({ model, charter }, given) => {
     const { name, baseUrl, server } = model
-    if (server === undefined || server === baseUrl)
+    if (server === baseUrl)
       throw new SandboxError('configure_failed', 'An agent of kind foundry needs the egress proxy')
     const { deps, open } = proxiedModel(model, given)
     const { createCopilotAgent } = await import('../copilot/copilot-agent.ts')

@@ -10,6 +10,7 @@ import { findApiKey, isApiKey } from './api-key.ts'
 import type { Credential } from './credential.ts'
 import { createKeyUses } from './key-uses.ts'
 import { InvalidRequest } from './problem.ts'
+import { traceparentOf } from './request-traces.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -93,7 +94,9 @@ function tooManyFailures(reply: FastifyReply, seconds: number): SandboxError {
 }
 
 export function callerOf(request: FastifyRequest): Caller {
-  return credentialOf(request).caller
+  const { caller } = credentialOf(request)
+  const traceparent = traceparentOf(request)
+  return traceparent === undefined ? caller : { ...caller, traceparent }
 }
 
 export function credentialOf({ credential }: FastifyRequest): Credential {

@@ -5,7 +5,7 @@ const NANO = 1e9
 
 export type EventLoopLag = { readonly max: number; readonly p99: number }
 
-/** Measures from the first call on, so that a service whose metrics nobody reads has no timer. */
+/** Measures after the first call, so that a service without a metrics collector has no timer. */
 export class EventLoopMonitor {
   #histogram: ReturnType<typeof monitorEventLoopDelay> | undefined
 

@@ -1,13 +1,14 @@
 import type { RunEnvelope } from '../../../contracts/events.ts'
-import type { ApprovalRow, Store, Transaction } from '../../store/store.ts'
+import type { ApprovalRow, RunRow, Store, Transaction } from '../../store/store.ts'
+import type { Tracing } from '../tracing/tracing.ts'
 import type { ProcessMetrics } from './process-metrics.ts'
 import { type Fact, RunFacts } from './run-facts.ts'
 
 /**
- * The store, whose transactions are measured. What a committed transaction says about runs is counted here as well: an
- * event that was rolled back did not happen.
+ * The store, whose transactions are measured. The events of committed transactions are counted here as well. An event
+ * that was rolled back is not counted.
  */
-export function measuredStore(store: Store, metrics: ProcessMetrics): Store {
+export function measuredStore(store: Store, metrics: ProcessMetrics, tracing?: Pick<Tracing, 'note'>): Store {
   const facts = new RunFacts(metrics)
   return {
     ...store,
@@ -21,7 +22,11 @@ export function measuredStore(store: Store, metrics: ProcessMetrics): Store {
           return work(observed(tx, seen))
         })
         stop({ result: 'committed' })
-        for (const fact of seen) facts.note(fact)
+        for (const fact of seen) {
+          facts.note(fact)
+          if (tracing && fact.kind === 'event' && fact.run)
+            tracing.note({ run: fact.run, envelope: fact.envelope })
+        }
         return result
       } catch (error) {
         stop({ result: 'rolled_back' })
@@ -35,8 +40,10 @@ function observed(tx: Transaction, seen: Fact[]): Transaction {
   // Read by the transaction itself before it decides, so that no further query is needed.
   const approvals = new Map<string, ApprovalRow>()
   const remember = (row: ApprovalRow) => approvals.set(row.requestId, row)
+  const runs = new Map<string, RunRow>()
   const noteEvents = (runId: string, events: readonly RunEnvelope[]) => {
-    for (const { event } of events) seen.push({ kind: 'event', runId, event })
+    const run = runs.get(runId)
+    for (const envelope of events) seen.push({ kind: 'event', runId, envelope, run })
   }
   return {
     ...tx,
@@ -44,6 +51,11 @@ function observed(tx: Transaction, seen: Fact[]): Transaction {
       const appended = await tx.appendEvents(runId, events)
       noteEvents(runId, appended)
       return appended
+    },
+    async readRun(id) {
+      const run = await tx.readRun(id)
+      if (run) runs.set(id, run)
+      return run
     },
     async upsertClaim(claim) {
       await tx.upsertClaim(claim)

@@ -1,14 +1,20 @@
-import type { RunEvent } from '../../../contracts/events.ts'
-import type { ApprovalRow } from '../../store/store.ts'
+import type { RunEnvelope, RunEvent } from '../../../contracts/events.ts'
+import type { ApprovalRow, RunRow } from '../../store/store.ts'
 import type { ProcessMetrics } from './process-metrics.ts'
 
-/** Something that a committed transaction says about a run. */
+/** A change of a run in a committed transaction. */
 export type Fact =
-  | { readonly kind: 'event'; readonly runId: string; readonly event: RunEvent }
+  | {
+      readonly kind: 'event'
+      readonly runId: string
+      readonly envelope: RunEnvelope
+      /** As the transaction has read it, if it did. */
+      readonly run: RunRow | undefined
+    }
   | { readonly kind: 'requested'; readonly runId: string }
   | { readonly kind: 'decision'; readonly approval: ApprovalRow; readonly state: ApprovalRow['state'] }
 
-/** What is under way in a run that this process drives. Times are of the monotonic clock. */
+/** The launch and the turn of a run that this process drives. Times are of the monotonic clock. */
 type UnderWay = { requestedAt?: number; launch?: 'warm' | 'cold'; turnAt?: number }
 
 /** A run that another replica took over leaves its entry behind; the oldest entries make room. */
@@ -27,7 +33,7 @@ export class RunFacts {
   }
 
   note(fact: Fact): void {
-    if (fact.kind === 'event') this.#onEvent(fact.runId, fact.event)
+    if (fact.kind === 'event') this.#onEvent(fact.runId, fact.envelope.event)
     else if (fact.kind === 'requested') this.#of(fact.runId).requestedAt = performance.now()
     else this.#onDecision(fact.approval, fact.state)
   }

@@ -44,6 +44,8 @@ export interface Caller {
   readonly apiKeyId?: string
   /** The issuer at which this person signed in. Absent with an API key, and for the access token of a program. */
   readonly signedInAt?: string
+  /** The trace of the request, if it is traced. */
+  readonly traceparent?: string
   /** Stores the answer of a mutation under the request's idempotency key, in the transaction that does the work. */
   readonly keep?: (tx: Pick<Transaction, 'insertIdempotencyKey'>, answer: unknown) => Promise<void>
 }

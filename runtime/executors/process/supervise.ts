@@ -18,6 +18,7 @@ import {
   waitUntilDead,
 } from './process-tree.ts'
 import { type Exit, type NodeStartOptions, type Start, type StartedProgram, startByNode } from './start.ts'
+import { WorkspaceFull } from './workspace-use.ts'
 
 /** How a backend starts a command: through a command supervisor, or directly. */
 export interface Launch extends NodeStartOptions {
@@ -57,6 +58,9 @@ const MAX_DIAGNOSTIC_CHARS = 4_096
 
 const STOPPED_EARLY = 'The command was stopped before it started.'
 
+/** Why this process stops a command. */
+type StopReason = Extract<TerminationReason, 'timeout' | 'cancelled' | 'workspace_full'>
+
 /** Runs one command to its end. Never throws for anything that the command did. Rejects if `onChunk` rejects. */
 export async function supervise(launch: Launch, request: ExecRequest, io: ExecIo): Promise<ExecResult> {
   const run = new Run(launch, request, io)
@@ -83,7 +87,9 @@ class Run {
   readonly #io: ExecIo
   readonly #startedAt = performance.now()
   /** The first reason to stop the command. Later reasons do not replace it. */
-  #stopReason: 'timeout' | 'cancelled' | undefined
+  #stopReason: StopReason | undefined
+  /** Says why the workspace is full. */
+  #fullReason: string | undefined
   #child: StartedProgram | undefined
   #hasExited = false
   /** The first process of the sandbox. When it dies, the kernel kills all others. */
@@ -106,7 +112,12 @@ class Run {
       await this.#launch.onEnded?.()
       return this.#notStarted('cancelled', 'The command was cancelled before it started.')
     }
-    const onAbort = () => this.#stop('cancelled')
+    const onAbort = () => {
+      const reason: unknown = signal?.reason
+      const isFull = reason instanceof WorkspaceFull
+      if (isFull) this.#fullReason ??= reason.message
+      this.#stop(isFull ? 'workspace_full' : 'cancelled')
+    }
     signal?.addEventListener('abort', onAbort, { once: true })
     const clock = new CommandClock({
       timeoutMs: this.#request.timeoutMs,
@@ -218,7 +229,7 @@ class Run {
     await closeWhenIdle(outputs, done)
   }
 
-  #stop(reason: 'timeout' | 'cancelled'): void {
+  #stop(reason: StopReason): void {
     if (this.#stopReason || this.#hasExited) return
     this.#stopReason = reason
     const pid = this.#child?.pid
@@ -317,6 +328,7 @@ class Run {
   #message(reason: TerminationReason): { message?: string } {
     if (reason === 'timeout') return { message: `Stopped after ${this.#request.timeoutMs} ms.` }
     if (reason === 'cancelled') return { message: 'Stopped because it was cancelled.' }
+    if (reason === 'workspace_full') return { message: `Stopped because ${this.#fullReason}` }
     if (reason === 'lost')
       return { message: 'The command killed its own supervisor, so its result is unknown.' }
     return {}

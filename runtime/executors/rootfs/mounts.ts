@@ -1,4 +1,5 @@
-import type { Layout } from '../executor.ts'
+import { statSync } from 'node:fs'
+import type { ExecutorOptions, Layout } from '../executor.ts'
 import { pathIdentity } from './host-paths.ts'
 
 /** One entry of the file system that a command sees. Targets are absolute paths in the sandbox. */
@@ -55,6 +56,17 @@ export const SHM_MOUNT: Mount = { kind: 'tmpfs', target: '/dev/shm', bytes: TMPF
 /** Returns whether `path` is `folder` or lies in it. Both must be normalised absolute paths. */
 export const isWithin = (path: string, folder: string): boolean =>
   path === folder || path.startsWith(folder === '/' ? '/' : `${folder}/`)
+
+/** Folders of the host that commands can write. */
+export const writableFolders = ({
+  workspace,
+  layout,
+}: Pick<ExecutorOptions, 'workspace' | 'layout'>): string[] => [
+  workspace,
+  ...(layout?.mounts ?? []).flatMap(({ source, writable }) =>
+    writable && statSync(source, { throwIfNoEntry: false })?.isDirectory() ? [source] : [],
+  ),
+]
 
 /** The mounts of a layout outside the workspace. Mounts inside are planned per request. */
 export const mountsBeside = (layout: Layout | undefined): Mount[] =>

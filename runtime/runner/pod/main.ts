@@ -151,6 +151,7 @@ async function serveCommands(
   const backend = createPodBackend({
     isolation,
     home: POD_HOMES.toolbox,
+    workspaceBytes: env.AGENTWEAVER_RUNNER_WORKSPACE_BYTES,
     ...(network && { networkEnvironment: (own) => network.environment(own) }),
     start: (program) => asVictim(() => spawn(program)),
     ownChildren: () => ownChildren.flatMap(({ pid }) => pid ?? []),

@@ -45,29 +45,33 @@ export async function startFakePod(fake: FakeKubeApi, pods: string) {
   const ip = `127.${randomInt(2, 250)}.${randomInt(1, 250)}.${randomInt(1, 250)}`
   const received: string[] = []
   const bearers: string[] = []
+  const bodies = new Map<string, Record<string, unknown>>()
   let health: object = HEALTH
   const silent = new Set<string>()
   const outbox = startOutbox()
+
+  /** A token of the cluster. */
+  const sign = (subject: string, audience: string, claims: object = {}): Promise<string> =>
+    new SignJWT({ 'kubernetes.io': claims })
+      .setProtectedHeader({ alg: 'ES256', kid: 'cluster' })
+      .setIssuer(ISSUER)
+      .setAudience(audience)
+      .setSubject(subject)
+      .setIssuedAt()
+      .setExpirationTime('10m')
+      .sign(pair.privateKey)
 
   async function identity(): Promise<object> {
     const [pod] = fake.store.list(pods) as unknown as PodOnTheWire[]
     if (!pod) throw new Error('there is no pod to be')
     const { metadata, spec } = pod
     const account = spec.serviceAccountName
-    const token = await new SignJWT({
-      'kubernetes.io': {
-        namespace: metadata.namespace,
-        pod: { name: metadata.name, uid: metadata.uid },
-        serviceaccount: { name: account },
-      },
+    const subject = `system:serviceaccount:${metadata.namespace}:${account}`
+    const token = await sign(subject, IDENTITY_AUDIENCE, {
+      namespace: metadata.namespace,
+      pod: { name: metadata.name, uid: metadata.uid },
+      serviceaccount: { name: account },
     })
-      .setProtectedHeader({ alg: 'ES256', kid: 'cluster' })
-      .setIssuer(ISSUER)
-      .setAudience(IDENTITY_AUDIENCE)
-      .setSubject(`system:serviceaccount:${metadata.namespace}:${account}`)
-      .setIssuedAt()
-      .setExpirationTime('10m')
-      .sign(pair.privateKey)
     return { token }
   }
 
@@ -77,6 +81,7 @@ export async function startFakePod(fake: FakeKubeApi, pods: string) {
     const pieces: Uint8Array[] = []
     for await (const piece of request) pieces.push(piece as Uint8Array)
     const body = JSON.parse(Buffer.concat(pieces).toString('utf8') || '{}')
+    bodies.set(path, body)
     if (path === AGENT_HOST_ROUTES.decisions) return outbox.acknowledge(body.ackedThrough)
     return { configured: true, runId: body.runId }
   }
@@ -109,6 +114,9 @@ export async function startFakePod(fake: FakeKubeApi, pods: string) {
     received,
     /** Every received `Authorization` header. */
     bearers,
+    /** The last body that each path received. */
+    bodies,
+    sign,
     /** Sets the health response for all later requests. */
     describe(answer: object): void {
       health = answer

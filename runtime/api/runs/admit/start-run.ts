@@ -285,7 +285,7 @@ async function insert({ run: deps, audit }: StartDeps, insertion: Insertion): Pr
     requireRepository(deps, wanted, { ...run, settings })
     const policyVersion = deps.governance.version(settings)
     const source = from && originOf(from, origin.parts)
-    const inherited = present({ source, touched: from?.touched })
+    const inherited = present({ source, touched: from?.touched, traceparent: caller.traceparent })
     const inserted = await tx.insertRun({ ...run, settings, policyVersion, ...inherited })
     await recordStart(tx, caller, { runId: run.id, at, from })
     const row = from ? await copyOrigin(tx, from, inserted) : inserted

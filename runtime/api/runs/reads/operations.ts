@@ -4,7 +4,7 @@ import type { StoreFigures } from '../../../store/figures.ts'
 import type { RunDeps } from '../deps.ts'
 import { DRIVEN } from '../run-view.ts'
 
-/** A sweep or a takeover comes within seconds. What is later than this is stuck. */
+/** A sweep or a takeover runs every few seconds. Work that is later than this is stuck. */
 const GRACE_MS = 60_000
 /** A scrape must not wait for a store that does not respond. */
 const READ_TIMEOUT_MS = 5_000

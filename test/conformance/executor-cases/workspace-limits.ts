@@ -1,0 +1,71 @@
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { temporaryFolder } from './site.ts'
+import { execute, type Options, type Outcome, type Subject } from './subject.ts'
+
+const MIB = 1_048_576
+const LIMITS = { maxWorkspaceBytes: 64 * MIB, maxWorkspaceFiles: 2_000 }
+
+/** Writes into a file without end, slowly enough for a busy machine. */
+const FILL = (file: string) => `while :; do head -c ${4 * MIB} /dev/zero >> ${file}; sleep 0.1; done`
+
+export function workspaceLimitCases(subject: Subject): void {
+  /** An empty sandbox. A pod has only one workspace. */
+  async function sandbox(before: (workspace: string) => Promise<void> = async () => undefined) {
+    if (!subject.isLocal)
+      return { run: (command: string, options: Options) => subject.run(command, options), workspace: '' }
+    const workspace = await temporaryFolder()
+    await before(workspace)
+    const executor = await subject.create(workspace)
+    onTestFinished(async () => {
+      await executor.close()
+      await rm(workspace, { recursive: true, force: true })
+    })
+    return { run: (command: string, options: Options) => execute(executor, command, options), workspace }
+  }
+  const stopped = (outcome: Outcome, why: string) => {
+    expect(outcome).toMatchObject({ reason: 'workspace_full', timedOut: false })
+    expect(outcome.message).toContain(why)
+  }
+
+  describe('a full workspace', () => {
+    it('stops a command that writes too much, and lets the next one delete', async () => {
+      const { run } = await sandbox()
+
+      stopped(
+        await run(`echo begins; ${FILL('much')}`, LIMITS),
+        'to its workspace, and max_workspace_bytes allows 64 MiB. Delete what is not needed',
+      )
+      expect(await run('rm much && echo deleted', LIMITS)).toMatchObject({ stdout: 'deleted\n', exitCode: 0 })
+    })
+
+    it('stops a command that hides what it writes in a folder without rights', async () => {
+      const { run } = await sandbox()
+      const hidden = `mkdir hidden && cd hidden && exec 3>much && chmod 000 . && while :; do head -c ${4 * MIB} /dev/zero >&3; sleep 0.1; done`
+
+      stopped(await run(hidden, LIMITS), 'max_workspace_bytes')
+      expect(await run('chmod 700 hidden && rm -r hidden', LIMITS)).toMatchObject({ exitCode: 0 })
+    })
+
+    it('stops a command that writes too many files', async () => {
+      const { run } = await sandbox()
+      const many =
+        'n=0; while :; do mkdir many-$n && (cd many-$n && touch $(seq 1 200)); n=$((n+1)); sleep 0.1; done'
+
+      stopped(await run(many, LIMITS), 'files to its workspace, and max_workspace_files allows 2000')
+      expect(await run('rm -r many-*', LIMITS)).toMatchObject({ exitCode: 0 })
+    })
+
+    it.skipIf(!subject.isLocal)('does not count what was there before', async () => {
+      const { run, workspace } = await sandbox(async (folder) => {
+        await mkdir(join(folder, 'before'))
+        await writeFile(join(folder, 'before', 'large'), Buffer.alloc(80 * MIB))
+      })
+      const outcome = await run('head -c 8388608 /dev/zero > small; sleep 2; ls', LIMITS)
+
+      expect(outcome).toMatchObject({ exitCode: 0, stdout: 'before\nsmall\n' })
+      expect(await readdir(workspace)).toEqual(['before', 'small'])
+    })
+  })
+}
