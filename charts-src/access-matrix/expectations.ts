@@ -100,6 +100,7 @@ export function openings(environment: Environment, egress: ResolvedEgress): Open
       ports: portSet({ TCP: podPorts.map((port) => [port, port]) }),
       side: 'entering',
     },
+    ...toCollector(environment),
     // Kubelet probes. Cilium always lets a node reach the pods that run on it.
     { from: ['own node'], to: [...SANDBOXES, 'proxy'], ports: ALL_PORTS },
     ...openingsOfMode(environment, egress),
@@ -113,6 +114,15 @@ export function openings(environment: Environment, egress: ResolvedEgress): Open
 export const ONLY_DENIED: readonly Opening[] = [
   { from: ['proxy'], to: ['unknown api server'], ports: NO_RESOLVERS },
 ]
+
+function toCollector(environment: Environment): Opening[] {
+  const [, namespace = '', port] =
+    /^http:\/\/[^.]+\.([^.]+)\.svc\.cluster\.local:(\d+)$/.exec(environment.traces?.collector ?? '') ?? []
+  if (port === undefined) return []
+  return [
+    { from: ['api'], to: inNamespace(namespace, environment), ports: tcp(Number(port)), side: 'leaving' },
+  ]
+}
 
 /** All endpoints in a namespace. Components that share a namespace share every rule that selects it. */
 function inNamespace(namespace: string, { slice, infra }: Environment): EndpointId[] {
@@ -182,6 +192,7 @@ export function expectedNames(
         : []),
       ...namesOfIssuer(environment),
       ...namesOfGitHubApps(environment),
+      ...namesOfCollector(environment),
     ])
   if (endpoint === 'database setup')
     return new Map<string, readonly number[]>(
@@ -215,6 +226,14 @@ function namesOfGitHubApps({
     const [host = '', port = '443'] = (url.split('/')[2] ?? '').split(':')
     return [host, [Number(port)]] as const
   })
+}
+
+/** Of traces. A Service is only looked up: its pods are peers by their namespace. */
+function namesOfCollector({ traces }: Environment): (readonly [string, readonly number[]])[] {
+  const [, , authority = ''] = traces?.collector.split('/') ?? []
+  const [host = '', port = '443'] = authority.split(':')
+  if (host === '') return []
+  return [[host, host.endsWith('.svc.cluster.local') ? [] : [Number(port)]]]
 }
 
 /** Names of the Gateway controller, with the search domains that a resolver appends. */

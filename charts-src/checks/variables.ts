@@ -52,8 +52,13 @@ const CONTRACTS: Readonly<Record<string, Contract>> = {
     schema: ApiEnv,
     prefix: API_ENV_PREFIX,
     also: ['DATABASE_URL', 'OPENAI_BASE_URL', 'OPENAI_API_KEY', 'COPILOT_GITHUB_TOKEN', ...AZURE_KEYS],
-    // Node itself reads it.
-    passes: ['NODE_EXTRA_CA_CERTS'],
+    // Node itself and the libraries of OpenTelemetry read them.
+    passes: [
+      'NODE_EXTRA_CA_CERTS',
+      'OTEL_EXPORTER_OTLP_ENDPOINT',
+      'OTEL_TRACES_SAMPLER',
+      'OTEL_TRACES_SAMPLER_ARG',
+    ],
     missing: (env) =>
       missingInPod({ ...env, [POD_VARIABLE]: 'set' }).map(({ key, message }) => `${key} ${message}`),
     open: 'charts-src/constructs/api-env.ts',

@@ -20,7 +20,10 @@ export const API_STATE_FOLDER = '/var/lib/agentweaver'
 /** Mount path of the service's keys when no vault stores them. */
 export const API_KEYS_FOLDER = '/etc/agentweaver/keys'
 
-type Input = Pick<Environment, 'egress' | 'infra' | 'isolation' | 'models' | 'signIn' | 'sizes' | 'slice'>
+type Input = Pick<
+  Environment,
+  'egress' | 'infra' | 'isolation' | 'models' | 'signIn' | 'sizes' | 'slice' | 'traces'
+>
 
 /**
  * Environment variables of the API. None is secret: the API reads its keys from the vault and logs in to the
@@ -66,7 +69,7 @@ export function apiEnv(input: Input): Record<string, string> {
   // The issuer, or GitHub Enterprise, may have a certificate of the company's own authority. Node itself reads this variable.
   const isCaller = signIn !== undefined || gitHubAppServers(egress).length > 0
   const trust = isCaller && egress.roots ? { NODE_EXTRA_CA_CERTS: ROOTS_FILE } : {}
-  return { ...own, ...keys, ...trust } as Record<string, string>
+  return { ...own, ...keys, ...trust, ...tracesEnv(input.traces) } as Record<string, string>
 }
 
 /**
@@ -104,6 +107,18 @@ function modelEnv({
       }),
   }
 }
+
+/** Standard variables of OpenTelemetry. */
+const tracesEnv = (traces: Input['traces']): Record<string, string> =>
+  traces
+    ? {
+        OTEL_EXPORTER_OTLP_ENDPOINT: traces.collector,
+        ...(traces.share !== undefined && {
+          OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
+          OTEL_TRACES_SAMPLER_ARG: String(traces.share),
+        }),
+      }
+    : {}
 
 /** Where the API finds its sandboxes, and the properties that each sandbox must have. */
 function sandboxEnv(

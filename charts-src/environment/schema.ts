@@ -8,6 +8,7 @@ import { Range } from '../../policies/agent/egress/fields.ts'
 import { patternProblems } from '../../policies/agent/settings.ts'
 import { Models } from './models.ts'
 import { SignIn } from './sign-in.ts'
+import { Traces } from './traces.ts'
 
 /** An image pinned by digest. A tag is rejected, because the digest would override it silently. */
 const ImageRef = z
@@ -186,6 +187,8 @@ export const ENVIRONMENT_SECTIONS = {
   models: Models.prefault({}),
   /** Without it, API keys are the only credentials. */
   signIn: SignIn.optional(),
+  /** Without it, the API sends no traces. */
+  traces: Traces.optional(),
   /** Limits of every run that no caller and no repository can widen, as in the operator's file. */
   ceiling: Ceiling,
   gitops: z.strictObject({

@@ -3,7 +3,7 @@ import { names, type Slice } from '../../contracts/names.ts'
 const COLUMNS = 24
 const SIZE = { w: COLUMNS / 2, h: 8 }
 
-/** A Grafana dashboard of runs, sandboxes, quota usage and the reaper's deletions. */
+/** A Grafana dashboard of runs, sandboxes, quota usage, waits, and the reaper's deletions. */
 export function dashboard(slice: Slice) {
   const { prefix, namespaces } = names(slice)
   const api = `namespace="${namespaces.controlPlane}"`
@@ -34,6 +34,31 @@ export function dashboard(slice: Slice) {
       title: 'Sandboxes that the reaper had to delete, by hour',
       expr: `sum(increase(agentweaver_reaped_claims_total{${api}}[1h]))`,
       legend: 'deleted',
+    },
+    {
+      title: 'Runs that failed, by code, by hour',
+      expr: `sum by (code) (increase(agentweaver_run_failures_total{${api}}[1h])) > 0`,
+      legend: '{{code}}',
+    },
+    {
+      title: 'Launch, 95th percentile',
+      expr: `histogram_quantile(0.95, sum by (le, launch) (rate(agentweaver_launch_duration_seconds_bucket{${api}}[10m])))`,
+      legend: '{{launch}}',
+    },
+    {
+      title: 'Longest wait in the queue',
+      expr: `max by (kind) (agentweaver_queue_oldest_age_seconds{${api}})`,
+      legend: '{{kind}}',
+    },
+    {
+      title: 'Requests that wait for a person',
+      expr: `max by (kind) (agentweaver_open_gates{${api}})`,
+      legend: '{{kind}}',
+    },
+    {
+      title: 'Commit of the store, 99th percentile, by replica',
+      expr: `histogram_quantile(0.99, sum by (le, pod) (rate(agentweaver_store_commit_duration_seconds_bucket{${api}}[10m])))`,
+      legend: '{{pod}}',
     },
     {
       title: 'Memory of the API, by replica',

@@ -6,13 +6,22 @@ import { AGENT_HOST_PORT, API_PORT, EGRESS_CONTROL_PORT, METRICS_PORT } from '..
 import { gitHubAppServers } from '../environment/github-apps.ts'
 import type { Environment } from '../environment/schema.ts'
 import { issuerHosts } from '../environment/sign-in.ts'
+import { collectorOf } from '../environment/traces.ts'
 import { upstreamPlace } from '../environment/upstream-proxy.ts'
 import type { CiliumNetworkPolicySpecEgress } from '../imports/cilium.js'
 import type { NetworkPolicyPeer } from '../imports/k8s.js'
 import { workloads } from '../workloads.ts'
 import { METADATA_RANGES } from './forbidden.ts'
 import { egressToNames, type NamesAtPorts } from './names-egress.ts'
-import { addCiliumPolicy, addNetworkPolicy, namespacePeer, podPeer, tcp, tcpPorts } from './policy-objects.ts'
+import {
+  addCiliumPolicy,
+  addNetworkPolicy,
+  endpoint,
+  namespacePeer,
+  podPeer,
+  tcp,
+  tcpPorts,
+} from './policy-objects.ts'
 import { asRange } from './private-endpoints.ts'
 import { previewPorts } from './sandboxes.ts'
 
@@ -71,7 +80,7 @@ function addApiEgress(scope: Construct, environment: Environment): void {
   const { apiServer, database, azure } = environment.infra
   const ofAzure = azure ? [azure.loginHost, azure.vaults.controlPlane.host, azure.vaults.userTokens.host] : []
   const hosts = [...ofAzure, ...issuerHosts(environment.signIn)]
-  const gitHub = toGitHub(environment)
+  const ways = [toGitHub(environment), toCollector(environment)]
   addCiliumPolicy(scope, placed(environment, 'api-egress'), {
     endpointSelector: { matchLabels: workloads(environment.slice).api.labels },
     egress: [
@@ -80,21 +89,22 @@ function addApiEgress(scope: Construct, environment: Environment): void {
       ...egressToNames(environment.slice, [
         { hosts, ports: [HTTPS] },
         { hosts: [database.host], ports: [] },
-        ...gitHub.names,
+        ...ways.flatMap(({ names: hosts }) => hosts),
       ]),
-      ...gitHub.rules,
+      ...ways.flatMap(({ rules }) => rules),
     ],
     egressDeny: [{ toCidrSet: METADATA_RANGES.map((cidr) => ({ cidr })) }],
   })
 }
 
-interface WayToGitHub {
+/** A way of the API to a place that not every environment has. */
+interface Way {
   readonly names: readonly NamesAtPorts[]
   readonly rules: readonly CiliumNetworkPolicySpecEgress[]
 }
 
 /** The API creates the tokens of GitHub Apps: at their servers, or through the company's proxy alone. */
-function toGitHub({ egress }: Environment): WayToGitHub {
+function toGitHub({ egress }: Environment): Way {
   const servers = gitHubAppServers(egress)
   if (servers.length === 0 || egress.upstreamProxy === undefined)
     return { names: servers.map(([host, port]) => ({ hosts: [host], ports: [port] })), rules: [] }
@@ -104,6 +114,15 @@ function toGitHub({ egress }: Environment): WayToGitHub {
     names: isIP(host) === 0 ? [{ hosts: [host], ports: [] }] : [],
     rules: [{ toCidrSet, toPorts: [tcpPorts(...ports)] }],
   }
+}
+
+/** A collector of traces: the pods of a Service's namespace, whose port must be that of the Service, or a host. */
+function toCollector({ traces }: Environment): Way {
+  if (traces === undefined) return { names: [], rules: [] }
+  const { host, port, namespace } = collectorOf(traces)
+  if (namespace === undefined) return { names: [{ hosts: [host], ports: [port] }], rules: [] }
+  const toEndpoints = [endpoint({ namespace, labels: {} })]
+  return { names: [{ hosts: [host], ports: [] }], rules: [{ toEndpoints, toPorts: [tcpPorts(port)] }] }
 }
 
 /** The setup Job may reach the database, and the login host for its token. Nothing may connect to it. */

@@ -34,6 +34,8 @@ export interface ModelSettings {
   readonly copilotToken?: string
   /** The GitHub token that an owner has set. It is used instead of `copilotToken`. */
   readonly gitHubTokenOf?: (owner: string) => OwnToken | undefined
+  /** Whether owners set their tokens themselves, into the vault, and this one has set none. @default unknown */
+  readonly lacksGitHubToken?: (owner: string) => boolean
   /** Name of an owner's token in the vault of user tokens; undefined if there is no vault. */
   readonly secretNameOf?: (owner: string) => string
 }

@@ -65,6 +65,8 @@ export async function composeUserCredentials(
       return {
         lacksModelKey: (owner: string) =>
           needsOwn && credentials.find(owner, OF_EACH_OWNER.model, server) === undefined,
+        lacksGitHubToken: (owner: string) =>
+          vault !== undefined && credentials.find(owner, 'github', GITHUB_TARGET) === undefined,
         /** For an agent that connects to GitHub itself. */
         gitHubTokenOf(owner: string): OwnToken | undefined {
           const found = credentials.find(owner, 'github', GITHUB_TARGET)

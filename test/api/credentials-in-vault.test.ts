@@ -115,6 +115,14 @@ describe('a credential that is set where there is a vault', () => {
   })
 })
 
+test('an agent of kind copilot is refused before it starts if its owner has set no token into the vault', () => {
+  const operator = { secretNameOf: () => 'the-name', lacksGitHubToken: (owner: string) => owner === 'bob' }
+  const start = (owner: string) => resolveAgent({ kind: 'copilot', model: 'gpt' }, operator, owner)
+
+  expect(() => start('bob')).toThrow('set yours with "agentweaver credential set github"')
+  expect(start('ada').credential).toEqual({ kind: 'keyVault', secretName: 'the-name' })
+})
+
 test('the vault needs an identity, and AgentHosts that read it', () => {
   const cluster = {
     AGENTWEAVER_SANDBOXES: 'kubernetes',

@@ -123,6 +123,10 @@ it('deletes what an erased owner has in the vault, and nothing of others', async
     { ...bob, ...row, sealed: inVault(await vault.write(bob, VALUE)) },
   ]
 
+  await users.credentials.refresh()
+  const { lacksGitHubToken } = users.modelsOf({ models: { names: {} } }, () => false)
+  expect(['ada', 'carol'].map(lacksGitHubToken)).toEqual([false, true])
+
   await users.eraseSecrets('ada')
 
   const nameOf = (of: typeof ADA | typeof bob) => vault.secretOf(of, '0'.repeat(32)).name

@@ -36,13 +36,13 @@ const INSERTED = 'gho_insertedByTheEgressProxyAgentweaver0'
 
 /** The token that the owner has set, else the owner's secret in the vault of user tokens, else the operator's token. */
 function tokenOf(
-  { secretNameOf, gitHubTokenOf, copilotToken, proxyRoot }: ModelSettings,
+  { secretNameOf, gitHubTokenOf, lacksGitHubToken, copilotToken, proxyRoot }: ModelSettings,
   owner: string,
 ): Pick<ResolvedAgent, 'credential' | 'onUse'> {
   const own = gitHubTokenOf?.(owner)
   if (own && proxyRoot !== undefined) return { credential: { kind: 'token', token: INSERTED } }
   if (own?.token !== undefined) return { credential: { kind: 'token', token: own.token }, onUse: own.onUse }
-  if (secretNameOf)
+  if (secretNameOf && !lacksGitHubToken?.(owner))
     return {
       credential: { kind: 'keyVault', secretName: secretNameOf(owner) },
       ...(own && { onUse: own.onUse }),
