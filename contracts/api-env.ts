@@ -42,6 +42,7 @@ const CLUSTER_KEYS = [
   'AGENTWEAVER_EGRESS_CONTROL_PORT',
   'AGENTWEAVER_EGRESS_PROXY_ADDRESS',
   'AGENTWEAVER_FOUNDRY_URL',
+  'AGENTWEAVER_NETWORK_ENCRYPTED',
 ] as const
 const LOCAL_KEYS = ['AGENTWEAVER_WORKSPACE_ROOTS', 'AGENTWEAVER_TOOL_ROOTS'] as const
 const REQUIRED_CLUSTER_KEYS = CLUSTER_KEYS.slice(0, 2)
@@ -97,6 +98,11 @@ const AnyApiEnv = z.strictObject({
    */
   AGENTWEAVER_EGRESS_ROOTS_FILE: z.string().min(1).optional(),
   [UPSTREAM_PROXY_KEY]: UpstreamProxyUrl.optional(),
+  /**
+   * Whether the network plugin of the cluster encrypts what pods on different nodes send each other. Requests of agents to their
+   * models are plain HTTP up to the egress proxy.
+   */
+  AGENTWEAVER_NETWORK_ENCRYPTED: z.stringbool().optional(),
   ...SIGN_IN_ENV,
   ...MODEL_ENV,
   /** Folder with the deployment's keys, shared by all processes. Without it, each process creates its own keys. */

@@ -48,6 +48,7 @@ export const SandboxWarningCategory = z.enum([
   'egress-by-name',
   'egress-upstream-proxy',
   'credential-in-sandbox',
+  'cleartext-model-route',
 ])
 
 /** Git directories that the run left in the user's folder. They are renamed, so the user's git does not load them. */

@@ -46,6 +46,7 @@ export function apiEnv(input: Input): Record<string, string> {
     ...modelEnv({ egress, infra, models }),
     ...signInEnv(signIn),
     ...(egress.roots && { AGENTWEAVER_EGRESS_ROOTS_FILE: ROOTS_FILE }),
+    ...(egress.isNetworkEncrypted && { AGENTWEAVER_NETWORK_ENCRYPTED: 'true' }),
     ...(egress.upstreamProxy && { [UPSTREAM_PROXY_KEY]: egress.upstreamProxy.url }),
     AGENTWEAVER_CHECKPOINT_EVERY_SECONDS: String(runs.checkpointSeconds),
     AGENTWEAVER_HOST: '::',

@@ -98,7 +98,7 @@ function overlapsIn(cidrs: readonly Cidr[]): string[] {
 }
 
 /** Keys of `egress` that only mode `proxy` reads. */
-const PROXY_KEYS = ['proxyAddress', 'credentials', 'roots', 'upstreamProxy'] as const
+const PROXY_KEYS = ['proxyAddress', 'credentials', 'roots', 'isNetworkEncrypted', 'upstreamProxy'] as const
 
 function proxyMistakes(egress: Environment['egress'], services: readonly string[]): string[] {
   const { mode, proxyAddress } = egress

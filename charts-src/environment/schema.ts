@@ -176,6 +176,11 @@ export const ENVIRONMENT_SECTIONS = {
     /** Authorities that the proxy and the commands trust in addition to the public ones (mode `proxy`). */
     roots: z.array(RootCertificate).min(1).max(16).optional(),
     /**
+     * Whether the network plugin encrypts what pods on different nodes send each other, as WireGuard does (mode `proxy`). Without
+     * it, runs whose model is behind the proxy start with a warning.
+     */
+    isNetworkEncrypted: z.boolean().optional(),
+    /**
      * Proxy of a company, through which the egress proxy reaches the hosts whose entries name no `addresses` (mode `proxy`).
      * A name needs `addresses`, because the network policies open addresses.
      */

@@ -184,7 +184,11 @@ const checkRoute =
 
 /** The route of agents in a cluster, where the service knows the address of the proxy. */
 const modelsThrough = (
-  { egressProxyAddress: address, models }: Pick<ApiConfig, 'egressProxyAddress' | 'models'>,
+  {
+    egressProxyAddress: address,
+    models,
+    isNetworkEncrypted,
+  }: Pick<ApiConfig, 'egressProxyAddress' | 'models' | 'isNetworkEncrypted'>,
   rules: NetworkRules,
   ofRuns: RunCredentials,
 ) =>
@@ -192,6 +196,7 @@ const modelsThrough = (
     ? {}
     : {
         routeOf: routesOf({ models }, rules, ofRuns),
+        isNetworkEncrypted,
         modelUrl: `http://${address.includes(':') ? `[${address}]` : address}:${EGRESS_PROXY_PORT}${MODEL_BASE_PATH}`,
       }
 
@@ -208,6 +213,7 @@ type ClusterParts = Omit<Around, 'redact' | 'credentials' | 'userCredentials' | 
   readonly clock: () => Date
   readonly subject: string
   readonly upstreamProxy: string | undefined
+  readonly isNetworkEncrypted?: boolean
   /** The replicas of the proxy have the container that inserts credentials. */
   readonly hasBroker: boolean
   readonly address: { readonly host: string; readonly port: number }

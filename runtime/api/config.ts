@@ -73,6 +73,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     credentialsFile: pathIn(cwd, env.AGENTWEAVER_CREDENTIALS_FILE),
     egressRootsFile: pathIn(cwd, env.AGENTWEAVER_EGRESS_ROOTS_FILE),
     egressUpstreamProxy: env[UPSTREAM_PROXY_KEY],
+    isNetworkEncrypted: env.AGENTWEAVER_NETWORK_ENCRYPTED ?? false,
     ceilingFile: pathIn(cwd, env.AGENTWEAVER_CEILING_FILE),
     limits: readLimits(env),
     rateLimitPerMinute: env.AGENTWEAVER_RATE_LIMIT_PER_MINUTE,

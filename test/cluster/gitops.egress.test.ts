@@ -225,6 +225,10 @@ describe.skipIf(noNodes !== undefined)(
 
       expect(state, JSON.stringify(items.slice(-20))).toBe('succeeded')
       expect(JSON.stringify(items)).toContain('the tests pass')
+      const warnings = items.flatMap(({ event }) =>
+        event.type === 'sandbox.warning' ? [event.data.category] : [],
+      )
+      expect(warnings.includes('cleartext-model-route')).toBe(agent.kind === 'openaiCompatible')
       expect(git.refs()).toContain(`refs/heads/agentweaver/${id}/work`)
       expect(JSON.stringify(items)).not.toContain(TOKEN)
       const outputs = items.flatMap(({ event }) =>

@@ -23,6 +23,7 @@ function rig({
   hasCredential = false,
   hasRoute = false,
   hasServers = false,
+  isNetworkEncrypted = false,
 } = {}) {
   const opened: OpenNetwork[] = []
   const closed: unknown[] = []
@@ -64,6 +65,7 @@ function rig({
       }),
     },
     trust: { bundle: 'PEM' },
+    isNetworkEncrypted,
     ...(hasServers && { serversOf: () => [{ ...anEntry, caller: 'agent-host' as const }] }),
     ...(hasRoute && { routeOf: () => ROUTE, modelUrl: 'http://10.0.0.128:3128/model/v1' }),
     keys: { ticketKey: { kid: 'k', privateKey: generateKeyPairSync('ed25519').privateKey } },
@@ -115,6 +117,15 @@ it('lists the sandbox and gives it a token that names its pod', async () => {
   })
   expect(Number(claims.exp) - Number(claims.iat)).toBe(900)
   expect(closed).toEqual([{ runId: 'run_1', generation: 3 }])
+})
+
+it('says that requests to a model can be read, unless the operator says that the network is encrypted', async () => {
+  const readable = async (options: Parameters<typeof rig>[0]) =>
+    (await rig(options).connect())?.isModelReadable
+
+  expect(await readable({ hasRoute: true })).toBe(true)
+  expect(await readable({ hasRoute: true, isNetworkEncrypted: true })).toBe(false)
+  expect(await readable({})).toBe(false)
 })
 
 it('gives placeholders to a sandbox that may use a credential, and to no other', async () => {

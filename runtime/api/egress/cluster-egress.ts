@@ -36,6 +36,8 @@ export interface ClusterEgressOptions {
   readonly writer: Pick<ReportWriter, 'write' | 'settled'>
   /** `http://HOST:PORT` of the company's proxy, which the replicas use. */
   readonly upstreamProxy?: string | undefined
+  /** The network plugin encrypts what pods on different nodes send each other. @default false */
+  readonly isNetworkEncrypted?: boolean
   /** Called when the state of the proxies has changed. */
   readonly onChange: () => void
   readonly clock: () => Date
@@ -102,6 +104,7 @@ export class ClusterEgress implements SandboxEgress {
       loosened: listed ? rules.loosenedFor(served.kind) : [],
       upstreamProxy: this.#options.upstreamProxy,
       holdsCredential: this.#holdsCredential(run),
+      isModelReadable: this.routes(run) && this.#options.isNetworkEncrypted !== true,
       open: (client) => this.#openFor(client, network),
       leave: () => this.#leave(served),
       close: () => this.#close(served),

@@ -23,6 +23,8 @@ export interface SandboxNetwork {
   readonly upstreamProxy?: string | undefined
   /** The agent connects to its servers itself, with a credential that AgentHost holds. @default false */
   readonly holdsCredential?: boolean
+  /** The requests to the model are plain HTTP up to the proxy, in a network that is not known to be encrypted. @default false */
+  readonly isModelReadable?: boolean
   /** Opens the network, once the sandbox is configured. Absent if it is open. */
   readonly open?: (client: AgentHostClient) => Promise<void>
   /** Leaves the network to another process. */
@@ -87,7 +89,7 @@ async function connected(
 }
 
 function warningsOf(
-  { loosened, upstreamProxy, holdsCredential }: SandboxNetwork,
+  { loosened, upstreamProxy, holdsCredential, isModelReadable }: SandboxNetwork,
   { isolation: { backend } }: BoundSandbox,
 ): SandboxWarning[] {
   const warnings: SandboxWarning[] = []
@@ -103,6 +105,11 @@ function warningsOf(
     const message =
       'the agent connects to its servers itself, so the credential for its model is in the memory of AgentHost and of the agent runtime, and the egress proxy does not read the requests'
     warnings.push({ category: 'credential-in-sandbox', message, backend })
+  }
+  if (isModelReadable) {
+    const message =
+      'the requests of the agent to its model are plain HTTP between its pod and the egress proxy, and the operator has not said that the network of the cluster encrypts them (egress.isNetworkEncrypted)'
+    warnings.push({ category: 'cleartext-model-route', message, backend })
   }
   return warnings
 }
