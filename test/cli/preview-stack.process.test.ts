@@ -233,7 +233,7 @@ describe('a failure of Pulumi', () => {
     expect(status).toBe(1)
     expect(stderr).toContain(`error: pulumi up failed for ${stack}:`)
     expect(stderr).toMatch(
-      /^ {2}policy regions: managedidentity:UserAssignedIdentity \S+: location is "eastus2": take a region of the list/m,
+      /^ {2}policy regions: managedidentity:UserAssignedIdentity \S+: location is "eastus2": use a region of the list/m,
     )
     expect(stderr).not.toMatch(/preview failed|data stays where it may be/)
   })
