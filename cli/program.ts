@@ -25,6 +25,7 @@ import { logoutCommand } from './commands/logout.ts'
 import { logsCommand } from './commands/logs.ts'
 import { modelsCommand } from './commands/models.ts'
 import { moveStateCommand } from './commands/move-state.ts'
+import { policyCommand } from './commands/policy.ts'
 import { previewStackCommand } from './commands/preview-stack.ts'
 import { pullCommand } from './commands/pull.ts'
 import { pushCommand } from './commands/push.ts'
@@ -66,6 +67,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     suspendCommand,
     resumeCommand,
     restrictCommand,
+    policyCommand,
     egressCommand,
     approveCommand,
     denyCommand,

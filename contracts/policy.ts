@@ -94,6 +94,20 @@ export const SandboxSettingsPatch = z.strictObject({
 })
 export type SandboxSettingsPatch = z.infer<typeof SandboxSettingsPatch>
 
+/** For which runs a sandbox policy is. Without a key, for all runs of the deployment. */
+export const PolicyScope = z
+  .strictObject({
+    /** Runs that begin with a clone of this repository: `https://HOST/PATH`. Case and `.git` make no difference. */
+    repository: z.string().min(1).max(2048).optional(),
+    /** Runs of this owner. */
+    owner: z.string().min(1).max(512).optional(),
+  })
+  .refine(({ repository, owner }) => repository === undefined || owner === undefined, {
+    message: 'name a repository or an owner, not both',
+    path: ['owner'],
+  })
+export type PolicyScope = z.infer<typeof PolicyScope>
+
 /** The settings that AgentHost uses. The API alone enforces the others. */
 export const HostSettings = SandboxSettings.omit({
   require_outcome: true,

@@ -22,7 +22,7 @@ import {
 } from '../../contracts/api.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
 import { ModelList } from '../../contracts/models.ts'
-import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
+import { type PolicyScope, SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { PushedResults, type PushResults } from '../../contracts/push.ts'
 import { Restriction, RestrictionList, type SetRestriction } from '../../contracts/restrictions.ts'
 import { BUNDLE_MEDIA_TYPE, PATCH_MEDIA_TYPE, RunDiff } from '../../contracts/results.ts'
@@ -293,13 +293,14 @@ function policyCalls({ call }: Parts) {
     /** The kinds of agents and the models that a run can use, and why others cannot start. */
     listModels: (options?: CallOptions) =>
       call(ModelList, { method: 'GET', path: API_ROUTES.models, ...options }),
-    readPolicy: (options?: CallOptions) => call(SandboxSettings, { method: 'GET', path, ...options }),
+    readPolicy: (query: PolicyScope = {}, options?: CallOptions) =>
+      call(SandboxSettings, { method: 'GET', path, query, ...options }),
     /** Fields that the body omits are reset to their defaults. */
-    replacePolicy: (json: SandboxSettingsPatch, options?: CallOptions) =>
-      call(SandboxSettings, { method: 'PUT', path, json, ...options }),
+    replacePolicy: (json: SandboxSettingsPatch, query: PolicyScope = {}, options?: CallOptions) =>
+      call(SandboxSettings, { method: 'PUT', path, json, query, ...options }),
     /** Fields that the body omits are unchanged. */
-    mergePolicy: (json: SandboxSettingsPatch, options?: CallOptions) =>
-      call(SandboxSettings, { method: 'PATCH', path, json, ...options }),
+    mergePolicy: (json: SandboxSettingsPatch, query: PolicyScope = {}, options?: CallOptions) =>
+      call(SandboxSettings, { method: 'PATCH', path, json, query, ...options }),
     /** Whether the service can start runs, and if not, why. */
     ready: (options?: CallOptions) =>
       call(Readiness, { method: 'GET', path: API_ROUTES.readyz, answers: [503], ...options }),

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
-import { SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
+import { PolicyScope, SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
 import { callerOf } from '../http/authenticate.ts'
 import { GUARDED, MutationHeaders, problems } from '../http/schemas.ts'
 import type { RouteDeps } from './deps.ts'
@@ -15,11 +15,12 @@ export const sandboxPolicyRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app,
         ...GUARDED,
         tags,
         operationId: 'getSandboxPolicy',
-        summary: 'Read the sandbox policy',
-        response: { 200: SandboxSettings, ...problems() },
+        summary: 'Read the sandbox policy of the deployment, of a repository or of an owner',
+        querystring: PolicyScope,
+        response: { 200: SandboxSettings, ...problems(403) },
       },
     },
-    async (request) => service.readPolicy(callerOf(request)),
+    async (request) => service.readPolicy(callerOf(request), request.query),
   )
 
   app.put(
@@ -31,12 +32,13 @@ export const sandboxPolicyRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app,
         operationId: 'replaceSandboxPolicy',
         summary: 'Replace the sandbox policy; omitted settings get their default',
         headers: MutationHeaders,
+        querystring: PolicyScope,
         body: SandboxSettingsPatch,
         response: { 200: SandboxSettings, ...problems(403, 409, 415) },
       },
     },
     async (request, reply) => {
-      return once(request, reply, (caller) => service.replacePolicy(caller, request.body))
+      return once(request, reply, (caller) => service.replacePolicy(caller, request.body, request.query))
     },
   )
 
@@ -49,12 +51,13 @@ export const sandboxPolicyRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app,
         operationId: 'updateSandboxPolicy',
         summary: 'Change the sandbox policy; omitted settings stay as they are',
         headers: MutationHeaders,
+        querystring: PolicyScope,
         body: SandboxSettingsPatch,
         response: { 200: SandboxSettings, ...problems(403, 409, 415) },
       },
     },
     async (request, reply) => {
-      return once(request, reply, (caller) => service.mergePolicy(caller, request.body))
+      return once(request, reply, (caller) => service.mergePolicy(caller, request.body, request.query))
     },
   )
 }

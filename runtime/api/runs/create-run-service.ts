@@ -136,9 +136,9 @@ const policyCalls = (
   ...createModelList(deps),
   ...createAllowedHosts(deps, policy, audit),
   ...createTrustedFolders(deps, policy),
-  readPolicy: () => policy.read(),
-  replacePolicy: (caller, patch) => policy.replace(caller, patch),
-  mergePolicy: (caller, patch) => policy.merge(caller, patch),
+  readPolicy: (caller, scope = {}) => policy.read(caller, scope),
+  replacePolicy: (caller, patch, scope = {}) => policy.replace(caller, patch, scope),
+  mergePolicy: (caller, patch, scope = {}) => policy.merge(caller, patch, scope),
 })
 
 /** Starts the queued runs and the sweeps of runs without a driver. */

@@ -22,7 +22,7 @@ import type { FileOperation } from '../../../contracts/files.ts'
 import type { ModelList } from '../../../contracts/models.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
 import type { ErasedData, OwnerDataLine } from '../../../contracts/owner-data.ts'
-import type { SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
+import type { PolicyScope, SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
 import type { PushedResults, PushResults } from '../../../contracts/push.ts'
 import type { Restriction, RestrictionList, SetRestriction } from '../../../contracts/restrictions.ts'
 import type { RunDiff } from '../../../contracts/results.ts'
@@ -174,9 +174,9 @@ export interface RunService {
   /** The agents that `startRun` would admit for the caller, and the reason why it would refuse others. */
   listModels(caller: Caller): Promise<ModelList>
 
-  readPolicy(caller: Caller): Promise<SandboxSettings>
-  replacePolicy(caller: Caller, policy: SandboxSettingsPatch): Promise<SandboxSettings>
-  mergePolicy(caller: Caller, patch: SandboxSettingsPatch): Promise<SandboxSettings>
+  readPolicy(caller: Caller, scope?: PolicyScope): Promise<SandboxSettings>
+  replacePolicy(caller: Caller, policy: SandboxSettingsPatch, scope?: PolicyScope): Promise<SandboxSettings>
+  mergePolicy(caller: Caller, patch: SandboxSettingsPatch, scope?: PolicyScope): Promise<SandboxSettings>
 
   /** The restrictions in force that the caller may see: of the caller's runs and of all runs, or every one for operators and auditors. */
   listRestrictions(caller: Caller): Promise<RestrictionList>

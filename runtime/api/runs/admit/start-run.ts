@@ -133,7 +133,7 @@ async function prepare({ run: deps, policy }: StartDeps, caller: Caller, wanted:
     endsWithService: deps.isTemporary ?? false,
     ...present({ push: wanted.push?.grant }),
   } as const
-  const current = await policy.read()
+  const current = await policy.of({ owner: run.owner, workspace })
   return {
     run,
     policy: tighten(current, ...inheritedBy(wanted, origin)),

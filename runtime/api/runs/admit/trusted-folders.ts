@@ -24,13 +24,17 @@ type Deps = Pick<RunDeps, 'store' | 'workspaces' | 'clock' | 'log'>
 export function createTrustedFolders(deps: Deps, policy: SandboxPolicy): TrustedFolders {
   const { store, workspaces, clock, log } = deps
 
-  const compare = async (path: string, content: SettingsContent, kept: TrustedFolder | undefined) =>
-    comparisonOf(await policy.read(), { path, content, kept })
+  const compare = async (
+    owner: string,
+    content: SettingsContent,
+    { path, kept }: Pick<Compared, 'path' | 'kept'>,
+  ) => comparisonOf(await policy.of({ owner }), { path, content, kept })
 
   return {
     async compareSettings({ owner }, { path }) {
       const folder = await admitWorkspace(path, workspaces)
-      return compare(folder, await readSettingsFile(folder), await store.readTrustedFolder(owner, folder))
+      const kept = await store.readTrustedFolder(owner, folder)
+      return compare(owner, await readSettingsFile(folder), { path: folder, kept })
     },
 
     async trustFolder({ owner }, { path, digest }) {
@@ -49,7 +53,7 @@ export function createTrustedFolders(deps: Deps, policy: SandboxPolicy): Trusted
       } as const
       await store.writeTrustedFolder(kept)
       log.info('settings were trusted', { owner, path: folder, digest })
-      return compare(folder, content, kept)
+      return compare(owner, content, { path: folder, kept })
     },
 
     /** The spelling of the list counts first: the folder may be gone, or be another one. */

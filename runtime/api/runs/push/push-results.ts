@@ -71,7 +71,7 @@ async function admit(
       'conflict',
       `${id} did not start from the URL of a repository, so there is no server to push to. ${elsewhere(run)}`,
     )
-  refuseDenied(id, [run.settings, await policy.read()])
+  refuseDenied(id, [run.settings, await policy.of(run)])
   refusePush(restrictions.of(run))
   await store.transaction(async (tx) => requireAnotherToPush(tx, run, caller))
   const diff = await readDiff(store, run)

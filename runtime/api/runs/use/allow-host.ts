@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import type { SandboxSettings } from '../../../../contracts/policy.ts'
 import type { AllowEgress, AllowedEgress } from '../../../../contracts/run-egress.ts'
 import { hasHost } from '../../../../policies/agent/egress/narrow.ts'
 import { bestEffort } from '../../../kit/best-effort.ts'
@@ -18,7 +19,7 @@ const MAX_HOSTS = 64
 /** Hosts that people allow to a run while it works. Never more than the operator permits. */
 export function createAllowedHosts(
   { store, clock, redactText, networks, log }: Deps,
-  policy: Pick<SandboxPolicy, 'read'>,
+  policy: Pick<SandboxPolicy, 'of'>,
   audit: AuditTrail,
 ): Pick<RunService, 'allowEgress'> {
   async function write(tx: Transaction, caller: Caller, { run, allowed }: Written): Promise<void> {
@@ -33,7 +34,7 @@ export function createAllowedHosts(
       const asked = await requireRun(store, caller, id)
       if (!networks) throw new SandboxError('conflict', 'This deployment has no egress proxy.')
       if (networks.standingOf(asked, host) === 'unlisted') throw notListed(asked, host)
-      await refuseBeyondSettings(policy, host)
+      refuseBeyondSettings(await policy.of(asked), host)
       const allowed = { host, reason: redactText(reason), by: caller.owner, at: clock().toISOString() }
       await store.transaction(async (tx) => {
         const run = requireRunning(id, await tx.readRun(id))
@@ -59,8 +60,10 @@ const notListed = ({ id }: RunRow, host: string): SandboxError =>
   )
 
 /** The operator may have limited the hosts of all runs. */
-async function refuseBeyondSettings(policy: Pick<SandboxPolicy, 'read'>, host: string): Promise<void> {
-  const { egress_hosts: hosts, network_enabled: isEnabled } = await policy.read()
+function refuseBeyondSettings(
+  { egress_hosts: hosts, network_enabled: isEnabled }: SandboxSettings,
+  host: string,
+): void {
   if (isEnabled && (!hosts || hasHost(hosts, host))) return
   const [what, setting] = isEnabled ? [host, 'egress_hosts'] : ['the network', 'network_enabled']
   throw new SandboxError(
