@@ -132,6 +132,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       'runtime/system-calls/terminal-input.ts',
       'policies/agent/egress',
       'policies/agent/hand-off.ts',
+      'policies/agent/settings.ts',
       'charts-src/capacity',
       'charts-src/environment',
       'infra/model',

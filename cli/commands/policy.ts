@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import { Command } from 'commander'
-import { stringify } from 'yaml'
 import * as z from 'zod'
 import { type PolicyScope, SandboxSettings } from '../../contracts/policy.ts'
 import { parseRepositorySettings } from '../../policies/agent/settings.ts'
@@ -55,11 +54,14 @@ function showCommand(context: CliContext): Command {
     await using connection = await openConnection(context, options, { whenAbsent: 'start' })
     const settings = await connection.client.readPolicy(scopeOf(options))
     if (options.json) terminal.json(settings)
-    else terminal.print(stringify(settings).trimEnd().split('\n').map(visible))
+    else terminal.print(Object.entries(settings).map(lineOf))
     context.exit(EXIT.ok)
   })
   return command
 }
+
+/** In the syntax of the settings file, which is YAML and so takes JSON. */
+const lineOf = ([key, value]: [string, unknown]): string => visible(`${key}: ${JSON.stringify(value)}`)
 
 function setCommand(context: CliContext): Command {
   const command = newServiceCommand({

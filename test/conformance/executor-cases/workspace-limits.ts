@@ -1,6 +1,7 @@
-import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { until } from '../../helpers/until.ts'
 import { temporaryFolder } from './site.ts'
 import { execute, type Options, type Outcome, type Subject } from './subject.ts'
 
@@ -60,7 +61,13 @@ export function workspaceLimitCases(subject: Subject): void {
     it.skipIf(!subject.isLocal)('does not count what was there before', async () => {
       const { run, workspace } = await sandbox(async (folder) => {
         await mkdir(join(folder, 'before'))
-        await writeFile(join(folder, 'before', 'large'), Buffer.alloc(80 * MIB))
+        const file = join(folder, 'before', 'large')
+        await writeFile(file, Buffer.alloc(80 * MIB))
+        // Clocks of files may lag behind, so what changed in the last second before a sandbox belongs to it.
+        await until('the file is older than the sandbox', async () => {
+          const { ctimeMs } = await stat(file)
+          return Date.now() - ctimeMs > 1_500
+        })
       })
       const outcome = await run('head -c 8388608 /dev/zero > small; sleep 2; ls', LIMITS)
 
