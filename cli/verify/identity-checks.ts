@@ -1,6 +1,12 @@
 import * as z from 'zod'
 import { names } from '../../contracts/names.ts'
-import { BUILT_IN_ROLES, SECRET_GETTER, secretGetter } from '../../infra/model/roles.ts'
+import {
+  BUILT_IN_ROLES,
+  SECRET_GETTER,
+  SECRET_WRITER,
+  secretGetter,
+  secretWriter,
+} from '../../infra/model/roles.ts'
 import { messageOf } from '../../runtime/kit/errors.ts'
 import type { Check, CheckInputs } from './check.ts'
 import { NotRun, verdict } from './outcome.ts'
@@ -60,12 +66,14 @@ type Assignment = z.infer<typeof Assignment>
 const Assigned = z.array(Assignment)
 
 /** Compares the GUID, because any role can be given this name. */
-function isSecretGetter(roleDefinitionId: string, scope: string, platform: string): boolean {
+function isCustomRole(
+  roleOf: typeof secretGetter,
+  { roleDefinitionId, scope }: Assignment,
+  platform: string,
+): boolean {
   const [, subscription = ''] = /^\/subscriptions\/([0-9a-f-]{36})\//i.exec(scope) ?? []
-  return (
-    roleDefinitionId.toLowerCase() ===
-    secretGetter(subscription.toLowerCase(), platform).definitionId.toLowerCase()
-  )
+  const { definitionId } = roleOf(subscription.toLowerCase(), platform)
+  return roleDefinitionId.toLowerCase() === definitionId.toLowerCase()
 }
 
 /** Compares the GUID of the role. The host of a resource does not contain its name, so any one account passes. */
@@ -76,37 +84,53 @@ const callsModel = ({ roleDefinitionId, scope }: Assignment) =>
 const MODEL_ROLE = 'Cognitive Services OpenAI User'
 const AZ_MS = 60_000
 
-/** In Azure, the identity of sandboxes may only read users' tokens, and the one of the egress proxy may only call the model. */
+/** In Azure, who may read and write the credentials of users, and who may call the model. */
 export const identity: Check = {
   id: 'identity',
   shows:
-    'in Azure, the identity of sandboxes may only read secrets of the user-token vault by name, and the identity of the egress proxy may only call the model, if there is one',
+    'in Azure, the identity of sandboxes may only read secrets of the user-token vault by name, the one of the egress proxy may do this and call the model, if there is one, and the one of the API may write these secrets and not read them',
   async run(inputs) {
-    const { azure } = inputs.environment.infra
+    const { azure, cluster } = inputs.environment.infra
     if (!azure) throw new NotRun('this environment is not on Azure')
-    const { cluster } = inputs.environment.infra
-    const ofSandboxes = await assignments(inputs, azure.identities.agentHost.clientId)
-    const ofProxy = await assignments(inputs, azure.identities.egressProxy.clientId)
-    const vault = `/vaults/${azure.vaults.userTokens.name.toLowerCase()}`
-    const readsTokens = ({ roleDefinitionId, scope }: Assignment) =>
-      scope.toLowerCase().endsWith(vault) && isSecretGetter(roleDefinitionId, scope, cluster.name)
+    const { agentHost, egressProxy, api } = azure.identities
+    const [ofSandboxes, ofProxy, ofApi] = [
+      await assignments(inputs, agentHost.clientId),
+      await assignments(inputs, egressProxy.clientId),
+      await assignments(inputs, api.clientId),
+    ]
+    const vault = azure.vaults.userTokens.name
+    const isOnVault = ({ scope }: Assignment) =>
+      scope.toLowerCase().endsWith(`/vaults/${vault.toLowerCase()}`)
+    const reads = (one: Assignment) => isOnVault(one) && isCustomRole(secretGetter, one, cluster.name)
+    const writes = (one: Assignment) => isOnVault(one) && isCustomRole(secretWriter, one, cluster.name)
     const hasModel = azure.modelHost !== undefined
     const asks = (one: Assignment) => hasModel && callsModel(one)
-    const lacking = [
-      ...(ofSandboxes.some(readsTokens)
-        ? []
-        : [`sandboxes: it lacks ${SECRET_GETTER.name} on vault ${azure.vaults.userTokens.name}`]),
-      ...(!hasModel || ofProxy.some(callsModel) ? [] : [`egress proxy: it lacks ${MODEL_ROLE} on the model`]),
-    ]
+    const vaults = [...ofSandboxes, ...ofProxy, ...ofApi]
+      .filter(isOnVault)
+      .map(({ scope }) => scope.toLowerCase())
+    /** Rights on the vault, on what it is in, and on secrets in it. */
+    const concernsVault = ({ scope }: Assignment) => vaults.some((one) => overlap(one, scope.toLowerCase()))
     const wrong = [
-      ...lacking,
-      ...beyond('sandboxes', ofSandboxes, readsTokens),
-      ...beyond('egress proxy', ofProxy, asks),
+      ...lacking('sandboxes', ofSandboxes.some(reads), `${SECRET_GETTER.name} on vault ${vault}`),
+      ...lacking('egress proxy', ofProxy.some(reads), `${SECRET_GETTER.name} on vault ${vault}`),
+      ...lacking('egress proxy', !hasModel || ofProxy.some(callsModel), `${MODEL_ROLE} on the model`),
+      ...lacking('API', ofApi.some(writes), `${SECRET_WRITER.name} on vault ${vault}`),
+      ...beyond('sandboxes', ofSandboxes, reads),
+      ...beyond('egress proxy', ofProxy, (one) => reads(one) || asks(one)),
+      // It has rights elsewhere, on its keys.
+      ...beyond('API', ofApi.filter(concernsVault), writes),
     ]
-    const all = [...ofSandboxes, ...ofProxy]
+    const all = [...ofSandboxes, ...ofProxy, ...ofApi]
     return verdict(wrong, `${all.length} assignments`, all)
   },
 }
+
+const lacking = (whose: string, hasIt: boolean, what: string): string[] =>
+  hasIt ? [] : [`${whose}: it lacks ${what}`]
+
+/** Whether one scope of Azure lies in the other. */
+const overlap = (one: string, other: string) =>
+  `${one}/`.startsWith(`${other}/`) || `${other}/`.startsWith(`${one}/`)
 
 const beyond = (
   whose: string,

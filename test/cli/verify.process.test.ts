@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { parseStackFile } from '../../infra/config-schema.ts'
-import { secretGetter } from '../../infra/model/roles.ts'
+import { secretGetter, secretWriter } from '../../infra/model/roles.ts'
 import { readStackText } from '../../infra/stack-file.ts'
 import { aFolder, runCli } from './run-cli.ts'
 import { aStandIn } from './stand-in.ts'
@@ -45,6 +45,11 @@ const READS = {
   roleDefinitionId: getter.definitionId,
   scope: VAULT,
 }
+const WRITES = {
+  roleDefinitionName: 'Agentweaver secret writer (dev x)',
+  roleDefinitionId: secretWriter(SUBSCRIPTION, 'agentweaver-dev').definitionId,
+  scope: VAULT,
+}
 
 async function aCluster(answers: Record<string, unknown>, modelHost?: string) {
   const [kubectl, az] = await Promise.all([
@@ -75,11 +80,30 @@ async function aCluster(answers: Record<string, unknown>, modelHost?: string) {
 }
 const nodes = (...items: object[]) => ({ 'get nodes': { items } })
 const { identities } = JSON.parse(readFileSync(join(ROOT, 'environments/dev.json'), 'utf8')).infra.azure
-const rolesOf = (identity: 'agentHost' | 'egressProxy', items: readonly object[]) => ({
+const rolesOf = (identity: 'agentHost' | 'egressProxy' | 'api', items: readonly object[]) => ({
   [`role assignment list --assignee ${identities[identity].clientId}`]: items,
 })
-/** The identity of sandboxes has these roles, and the identity of the egress proxy none. */
-const roles = (...items: object[]) => ({ ...rolesOf('agentHost', items), ...rolesOf('egressProxy', []) })
+/** The identity of sandboxes has these roles, and the others have theirs. */
+const roles = (...items: object[]) => ({
+  ...rolesOf('agentHost', items),
+  ...rolesOf('egressProxy', [READS]),
+  ...rolesOf('api', [WRITES]),
+})
+
+/** The roles that the stack grants to an identity, as `az` lists them. */
+function plannedRoles(identity: string) {
+  const { resources } = JSON.parse(readFileSync(join(ROOT, 'plans/dev.json'), 'utf8')) as {
+    resources: { type: string; name: string; inputs: { roleDefinitionId: string; scope: string } }[]
+  }
+  const found = resources
+    .filter(({ type, name }) => type.endsWith(':RoleAssignment') && name.startsWith(`${identity}: `))
+    .map(({ name, inputs: { roleDefinitionId, scope } }) => {
+      const [, roleDefinitionName] = /: (.+) on /.exec(name) ?? []
+      return { roleDefinitionName, roleDefinitionId, scope }
+    })
+  expect(found, identity).not.toEqual([])
+  return found
+}
 
 test('the stack file for the comparison is valid', () => {
   expect(parseStackFile(readStackText(readFileSync(join(ROOT, 'Pulumi.dev.yaml'), 'utf8')))).toHaveProperty(
@@ -96,7 +120,7 @@ test('passes a cluster that matches its files', async () => {
     pools: expect.stringMatching(/^pass: 3 pools/),
     capacity: expect.stringMatching(/^pass/),
     taints: expect.stringMatching(/^pass/),
-    identity: 'pass: 1 assignments',
+    identity: 'pass: 3 assignments',
   })
   expect(status).toBe(0)
 })
@@ -166,40 +190,91 @@ const CALLS = {
 }
 const MODEL = 'aw.openai.azure.com'
 test.each([
-  ['passes the role for the model at the egress proxy', [READS], [CALLS], MODEL, /^pass: 2 assignments/],
-  ['fails without it', [READS], [], MODEL, /^fail: .*egress proxy: it lacks Cognitive Services OpenAI User/],
-  ['fails with it at sandboxes', [READS, CALLS], [CALLS], MODEL, /^fail: .*sandboxes: it also has Cognitive/],
+  [
+    'passes the role for the model at the egress proxy',
+    [READS],
+    [READS, CALLS],
+    MODEL,
+    /^pass: 4 assignments/,
+  ],
+  [
+    'fails without it',
+    [READS],
+    [READS],
+    MODEL,
+    /^fail: .*egress proxy: it lacks Cognitive Services OpenAI User/,
+  ],
+  [
+    'fails with it at sandboxes',
+    [READS, CALLS],
+    [READS, CALLS],
+    MODEL,
+    /^fail: .*sandboxes: it also has Cognitive/,
+  ],
   [
     'fails with it where there is no model',
     [READS],
-    [CALLS],
+    [READS, CALLS],
     undefined,
     /^fail: .*egress proxy: it also has/,
   ],
   [
     'fails with the role on all accounts of a group',
     [READS],
-    [CALLS, { ...CALLS, scope: `/subscriptions/${SUBSCRIPTION}/resourceGroups/models` }],
+    [READS, CALLS, { ...CALLS, scope: `/subscriptions/${SUBSCRIPTION}/resourceGroups/models` }],
     MODEL,
     /^fail: .*egress proxy: it also has/,
   ],
   [
     'fails with a role that only has the name',
     [READS],
-    [{ ...CALLS, roleDefinitionId: '/x/8e3af657' }],
+    [READS, { ...CALLS, roleDefinitionId: '/x/8e3af657' }],
     MODEL,
     /^fail: .*lacks .*also has/,
   ],
   [
-    'fails with a right on the vault at the egress proxy',
+    'fails with a right on all secrets at the egress proxy',
     [READS],
-    [CALLS, READS],
+    [READS, CALLS, { ...READS, scope: VAULT.replace(/\/providers.*/, '') }],
     MODEL,
     /^fail: .*egress proxy: it also has/,
   ],
 ])('%s', async (...[, ofSandboxes, ofProxy, model, found]) => {
-  const answers = { ...rolesOf('agentHost', ofSandboxes), ...rolesOf('egressProxy', ofProxy) }
+  const answers = { ...roles(...ofSandboxes), ...rolesOf('egressProxy', ofProxy) }
   const verify = await aCluster(answers, model)
+
+  expect((await verify('--only', 'identity')).told['identity']).toMatch(found)
+})
+
+test('passes the roles that the stack grants', async () => {
+  const verify = await aCluster({
+    ...rolesOf('agentHost', plannedRoles('agentweaver-dev-agent-host')),
+    ...rolesOf('egressProxy', plannedRoles('agentweaver-dev-egress-proxy')),
+    ...rolesOf('api', plannedRoles('agentweaver-dev-api')),
+  })
+
+  expect((await verify('--only', 'identity')).told['identity']).toMatch(/^pass/)
+})
+
+const READS_ALL = { roleDefinitionName: 'Key Vault Secrets User', roleDefinitionId: '/x/4633458b' }
+test.each([
+  ['the egress proxy cannot read', 'egressProxy', [], /egress proxy: it lacks Agentweaver secret getter/],
+  ['the API cannot write', 'api', [], /API: it lacks Agentweaver secret writer/],
+  ['the API can read by name', 'api', [WRITES, READS], /API: it also has Agentweaver secret getter/],
+  [
+    'the API can read one',
+    'api',
+    [WRITES, { ...READS_ALL, scope: `${VAULT}/secrets/a` }],
+    /API: it also has Key Vault/,
+  ],
+  [
+    'the API can read those of the whole group',
+    'api',
+    [WRITES, { ...READS_ALL, scope: VAULT.replace(/\/providers.*/, '') }],
+    /API: it also has Key Vault/,
+  ],
+] as const)("fails if users' tokens are such that %s", async (...[, who, items, found]) => {
+  const verify = await aCluster({ ...roles(READS), ...rolesOf(who, items) })
 
   expect((await verify('--only', 'identity')).told['identity']).toMatch(found)
 })
