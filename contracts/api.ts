@@ -193,7 +193,13 @@ export type StartTurnInput = z.input<typeof StartTurn>
 export const Turn = z.object({ id: z.string(), runId: RunId, state: z.enum(['queued', 'sent', 'ended']) })
 export type Turn = z.infer<typeof Turn>
 
-export const StartCommand = ExecRequest.omit({ readOnly: true, denied: true, readOnlyRoots: true }).extend({
+export const StartCommand = ExecRequest.omit({
+  readOnly: true,
+  denied: true,
+  readOnlyRoots: true,
+  maxWorkspaceBytes: true,
+  maxWorkspaceFiles: true,
+}).extend({
   /** Standard input of the command, base64. */
   stdin: z.base64().max(89_478_488).optional(),
 })

@@ -5,8 +5,7 @@ import { quoteWord } from '../terminal/shell-word.ts'
 const SIGNAL_STATUS = 128
 const TIMED_OUT_STATUS = 124
 /** `docker run` and `env` use this status when the wrapper failed and not the command. */
-const OUTPUT_CUT_STATUS = 125
-const STOPPED_STATUS = OUTPUT_CUT_STATUS
+const WRAPPER_STATUS = 125
 const SIGNALS: Readonly<Record<string, number>> = {
   SIGHUP: 1,
   SIGINT: 2,
@@ -29,8 +28,8 @@ export const toLine = (words: readonly string[]): string =>
  */
 export function statusOf(result: ExecResult): number {
   if (result.timedOut) return TIMED_OUT_STATUS
-  if (result.reason === 'workspace_full') return STOPPED_STATUS
-  if (result.exitCode === 0 && result.outputTruncated) return OUTPUT_CUT_STATUS
+  if (result.reason === 'workspace_full') return WRAPPER_STATUS
+  if (result.exitCode === 0 && result.outputTruncated) return WRAPPER_STATUS
   if (result.exitCode !== null) return result.exitCode
   if (result.signal !== null) return SIGNAL_STATUS + (SIGNALS[result.signal] ?? 0)
   return EXIT.runFailed

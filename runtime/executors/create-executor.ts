@@ -53,6 +53,7 @@ export function createExecutor(parts: ExecutorParts): Executor {
     const limits = {
       bytes: Math.min(request.maxWorkspaceBytes, volumeBytes),
       files: request.maxWorkspaceFiles,
+      isOfVolume: volumeBytes < request.maxWorkspaceBytes,
     }
     const stopWatching = use.watch(limits, (why) => full.abort(new WorkspaceFull(why)))
     const signals = [closing.signal, full.signal, ...(io.signal ? [io.signal] : [])]

@@ -9,8 +9,8 @@ export function hostCommandOf(command: StartCommand, settings: SandboxSettings):
   return {
     ...command,
     maxOutputBytes: Math.min(command.maxOutputBytes, settings.max_output_bytes),
-    maxWorkspaceBytes: Math.min(command.maxWorkspaceBytes, settings.max_workspace_bytes),
-    maxWorkspaceFiles: Math.min(command.maxWorkspaceFiles, settings.max_workspace_files),
+    maxWorkspaceBytes: settings.max_workspace_bytes,
+    maxWorkspaceFiles: settings.max_workspace_files,
     readOnlyRoots: settings.allowed_repository_roots,
   }
 }

@@ -5,6 +5,12 @@ import { type Written, writtenFiles } from './written-files.ts'
 /** Why a command was stopped. The reason of its signal. */
 export class WorkspaceFull extends Error {}
 
+/** How much the commands of a sandbox may write. */
+export interface WorkspaceLimits extends Amount {
+  /** The size of the volume allows fewer bytes than the settings. */
+  readonly isOfVolume: boolean
+}
+
 /** How often the file systems are asked while a command runs. */
 const EVERY_MS = 500
 /** Kernel clocks of file times lag behind by a few milliseconds. */
@@ -37,7 +43,7 @@ export class WorkspaceUse {
    * Watches for the duration of one command. Calls `onFull` at most once, with a sentence. A file system that cannot be asked
    * is not watched. Returns a function that ends the watch.
    */
-  watch(limits: Amount, onFull: (why: string) => void): () => void {
+  watch(limits: WorkspaceLimits, onFull: (why: string) => void): () => void {
     const ended = new AbortController()
     const watch = new Watch(this, limits, ended.signal)
     watch.untilFull().then(
@@ -67,11 +73,11 @@ export class WorkspaceUse {
 /** The watch of one command. */
 class Watch {
   readonly #use: WorkspaceUse
-  readonly #limits: Amount
+  readonly #limits: WorkspaceLimits
   readonly #signal: AbortSignal
   #nextSearch = 0
 
-  constructor(use: WorkspaceUse, limits: Amount, signal: AbortSignal) {
+  constructor(use: WorkspaceUse, limits: WorkspaceLimits, signal: AbortSignal) {
     this.#use = use
     this.#limits = limits
     this.#signal = signal
@@ -109,13 +115,18 @@ const atLeast = (written: Amount, growth: Amount): Amount => ({
 })
 
 const WRITTEN = 'the commands of this sandbox have written'
-const NEXT = 'Delete what is not needed, or raise the limit in the settings.'
+const SETTINGS =
+  'Delete what is not needed. The limit comes from the settings of the run and the ceiling of the operator.'
+const VOLUME = 'Delete what is not needed. The limit comes from the size of the volume.'
 
-function overLimit({ bytes, files }: Amount, limits: Amount): string | undefined {
-  if (bytes >= limits.bytes)
-    return `${WRITTEN} ${sizeOf(bytes)} to its workspace, and max_workspace_bytes allows ${sizeOf(limits.bytes)}. ${NEXT}`
+function overLimit({ bytes, files }: Amount, limits: WorkspaceLimits): string | undefined {
+  const { isOfVolume } = limits
+  if (bytes >= limits.bytes) {
+    const allows = isOfVolume ? 'its volume has room for' : 'max_workspace_bytes allows'
+    return `${WRITTEN} ${sizeOf(bytes)} to its workspace, and ${allows} ${sizeOf(limits.bytes)}. ${isOfVolume ? VOLUME : SETTINGS}`
+  }
   if (files >= limits.files)
-    return `${WRITTEN} ${files} files to its workspace, and max_workspace_files allows ${limits.files}. ${NEXT}`
+    return `${WRITTEN} ${files} files to its workspace, and max_workspace_files allows ${limits.files}. ${SETTINGS}`
   return undefined
 }
 

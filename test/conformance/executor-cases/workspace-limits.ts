@@ -1,4 +1,5 @@
-import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { until } from '../../helpers/until.ts'
@@ -58,21 +59,32 @@ export function workspaceLimitCases(subject: Subject): void {
       expect(await run('rm -r many-*', LIMITS)).toMatchObject({ exitCode: 0 })
     })
 
-    it.skipIf(!subject.isLocal)('does not count what was there before', async () => {
-      const { run, workspace } = await sandbox(async (folder) => {
-        await mkdir(join(folder, 'before'))
-        const file = join(folder, 'before', 'large')
-        await writeFile(file, Buffer.alloc(80 * MIB))
-        // Clocks of files may lag behind, so what changed in the last second before a sandbox belongs to it.
-        await until('the file is older than the sandbox', async () => {
-          const { ctimeMs } = await stat(file)
-          return Date.now() - ctimeMs > 1_500
+    it.skipIf(!subject.isLocal)(
+      'is full of what commands wrote, not of what was there or what others write',
+      async () => {
+        const { run, workspace } = await sandbox(async (folder) => {
+          const file = join(folder, 'before')
+          await writeFile(file, Buffer.alloc(80 * MIB))
+          // Clocks of files may lag behind, so what changed in the last second before a sandbox belongs to it.
+          await until('the file is older than the sandbox', async () => {
+            const { ctimeMs } = await stat(file)
+            return Date.now() - ctimeMs > 1_500
+          })
         })
-      })
-      const outcome = await run('head -c 8388608 /dev/zero > small; sleep 2; ls', LIMITS)
+        const beside = await temporaryFolder()
+        onTestFinished(() => rm(beside, { recursive: true, force: true }))
 
-      expect(outcome).toMatchObject({ exitCode: 0, stdout: 'before\nsmall\n' })
-      expect(await readdir(workspace)).toEqual(['before', 'small'])
-    })
+        const running = run(`touch began; until [ -e go ]; do sleep 0.1; done; ${FILL('small')}`, LIMITS)
+        await until('the command has begun', () => existsSync(join(workspace, 'began')))
+        // The file system grows by more than the limit, and the file in the workspace is larger than it.
+        await writeFile(join(beside, 'large'), Buffer.alloc(160 * MIB))
+        await writeFile(join(workspace, 'go'), '')
+
+        stopped(await running, 'max_workspace_bytes')
+        expect((await stat(join(workspace, 'small'))).size).toBeGreaterThanOrEqual(
+          LIMITS.maxWorkspaceBytes - 2 * MIB,
+        )
+      },
+    )
   })
 }

@@ -160,8 +160,6 @@ export class SetupCommands {
       network: settings.network_enabled,
       timeoutMs: leftMs,
       maxOutputBytes: settings.max_output_bytes,
-      maxWorkspaceBytes: settings.max_workspace_bytes,
-      maxWorkspaceFiles: settings.max_workspace_files,
     })
     await this.#records.intent(command, request)
     const end = Promise.withResolvers<void>()
