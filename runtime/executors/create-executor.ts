@@ -15,6 +15,8 @@ export interface Order {
   /** A path below the workspace. */
   readonly directory: string
   readonly rights: CommandRights
+  /** The workspace is full, so the command may delete files, and must not write any. */
+  readonly cannotGrowFiles: boolean
 }
 
 interface ExecutorParts {
@@ -46,19 +48,23 @@ export function createExecutor(parts: ExecutorParts): Executor {
         'spawn_failed',
         `the working directory ${request.directory} leads out of the workspace`,
       )
-    const order = { request, directory, rights }
-    const planned = await launch(order).catch((error) => ({ problem: messageOf(error) }))
-    if ('problem' in planned) return notStarted('spawn_failed', planned.problem)
-    const full = new AbortController()
     const limits = {
       bytes: Math.min(request.maxWorkspaceBytes, volumeBytes),
       files: request.maxWorkspaceFiles,
       isOfVolume: volumeBytes < request.maxWorkspaceBytes,
     }
+    const fullBefore = await use.begin(limits)
+    const order = { request, directory, rights, cannotGrowFiles: fullBefore !== undefined }
+    const planned = await launch(order).catch((error) => ({ problem: messageOf(error) }))
+    if ('problem' in planned) return notStarted('spawn_failed', planned.problem)
+    const full = new AbortController()
     const stopWatching = use.watch(limits, (why) => full.abort(new WorkspaceFull(why)))
     const signals = [closing.signal, full.signal, ...(io.signal ? [io.signal] : [])]
+    const { cannotGrowFiles } = order
     try {
-      return await supervise({ ...planned, inherited }, request, { ...io, signal: AbortSignal.any(signals) })
+      const signal = AbortSignal.any(signals)
+      const result = await supervise({ ...planned, inherited, cannotGrowFiles }, request, { ...io, signal })
+      return fullBefore === undefined ? result : withReason(result, fullBefore)
     } finally {
       stopWatching()
     }
@@ -77,7 +83,13 @@ export function createExecutor(parts: ExecutorParts): Executor {
     async close() {
       closing.abort()
       await Promise.allSettled(running)
+      await use.close()
       await bestEffort(log, 'remove the sandbox skeleton', remove)
     },
   }
+}
+
+function withReason(result: ExecResult, full: string): ExecResult {
+  const reason = `The command could not write to files, because ${full}`
+  return { ...result, message: result.message === undefined ? reason : `${result.message} ${reason}` }
 }

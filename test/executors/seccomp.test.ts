@@ -175,6 +175,10 @@ describe.each(['x64', 'arm64'] as const)('the system call filter for %s', (arch)
     expect(call('openat2')).toBe(refused(38))
   })
 
+  it('knows no fallocate, as some file systems', () => {
+    expect(call('fallocate')).toBe(refused(95))
+  })
+
   it('allows the set-group-ID bit for folders if permitted, and never for new files', () => {
     const permitting = seccompInstructions(arch, { permitsSetGroupId: true, permitsOpenat2: true })
     const about = (name: SyscallName, ...args: number[]) =>
@@ -194,6 +198,7 @@ describe.each(['x64', 'arm64'] as const)('the system call filter for %s', (arch)
       'openat2',
       'clone',
       'clone3',
+      'fallocate',
       'ioctl',
       'socket',
       'socketpair',

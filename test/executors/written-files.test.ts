@@ -30,6 +30,23 @@ it('are counted in every folder, with their space on the disk', async () => {
   expect(bytes).toBeGreaterThanOrEqual(64 * KIB)
 })
 
+it('are counted under names that are no text, and beside them', async () => {
+  const path = await folder()
+  const odd = Buffer.concat([Buffer.from(`${path}/`), Buffer.from([0xff])])
+  await mkdir(odd)
+  for (const name of ['/a', '/b']) await writeFile(Buffer.concat([odd, Buffer.from(name)]), 'a')
+  for (const name of ['c', 'd']) await writeFile(join(path, name), 'a')
+
+  expect(await count(path)).toMatchObject({ files: 5, isComplete: true })
+})
+
+it('are not all known if the search ends early', async () => {
+  const path = await folder()
+  await writeFile(join(path, 'file'), 'a')
+
+  expect((await count(path, { signal: AbortSignal.abort() })).isComplete).toBe(false)
+})
+
 it('are those that changed since a time', async () => {
   const path = await folder()
   await writeFile(join(path, 'old'), 'a')

@@ -1,4 +1,4 @@
-import { delay } from '../../kit/deadline.ts'
+import { deadline, delay, withTimeout } from '../../kit/deadline.ts'
 import { type Amount, type Disk, disksOf, growthOf, isAlmostFull, isOver, leastOf } from './disk.ts'
 import { type Written, writtenFiles } from './written-files.ts'
 
@@ -13,10 +13,15 @@ export interface WorkspaceLimits extends Amount {
 
 /** How often the file systems are asked while a command runs. */
 const EVERY_MS = 500
-/** Kernel clocks of file times lag behind by a few milliseconds. */
+/** Clocks of files lag behind by a few milliseconds. */
 const CLOCK_MS = 1_000
-/** A search of the files may take this part of the time. */
+/** Searches of the files may take this part of the time. */
 const SEARCH_SHARE = 0.1
+/** About 500,000 files. If there are more, the growth of the file system decides. */
+const SEARCH_MS = 30_000
+/** A command waits so long for the search that began when the last one ended. */
+const SETTLE_MS = 2_000
+const RUNNING = Number.POSITIVE_INFINITY
 /** Growth that can be the work of other programs. A command that only deletes must not be stopped. */
 const NOISE: Amount = { bytes: 1_048_576, files: 64 }
 /** A command that has not written this much is not the reason that the space ends. */
@@ -25,14 +30,18 @@ const SUSPICIOUS_BYTES = 67_108_864
 /**
  * Watches how much the commands of one sandbox write to folders of the host. Asking a file system for its free space is
  * cheap, so that happens all the time. Only when a file system has grown by as much as a limit, the files are searched, and
- * those that changed since the sandbox began are counted. If a folder cannot be read, the growth of the file system counts.
+ * those that changed since the sandbox began are counted. If not all can be looked at, the growth of the file system counts.
  * Files that are deleted and still open are in no folder: they can only use the space down to the reserve.
  */
 export class WorkspaceUse {
   readonly #folders: readonly string[]
-  readonly #since = Date.now() - CLOCK_MS
+  readonly #began = { at: Date.now(), tick: performance.now() }
   /** The least that each file system used, because other programs may delete files at the same time. */
   readonly #least = new Map<number, Disk>()
+  /** The file systems that hold too much of this sandbox, and why, since the last search. */
+  readonly #full = new Map<number, string>()
+  readonly #closing = new AbortController()
+  readonly #searches = new Map<number, { ended: Promise<void>; next: number }>()
 
   /** @param folders the workspace, and other folders of the host that commands can write */
   constructor(folders: readonly string[]) {
@@ -40,95 +49,126 @@ export class WorkspaceUse {
   }
 
   /**
-   * Watches for the duration of one command. Calls `onFull` at most once, with a sentence. A file system that cannot be asked
-   * is not watched. Returns a function that ends the watch.
+   * Before a command: why the workspace is full, if it is. Waits a moment for the search that began when the last command
+   * ended.
+   */
+  async begin(limits: WorkspaceLimits): Promise<string | undefined> {
+    await this.#look(limits)
+    const searches = Promise.all([...this.#searches.values()].map(({ ended }) => ended))
+    await deadline('the search', SETTLE_MS, searches).catch(() => undefined)
+    return this.#full.values().next().value
+  }
+
+  /**
+   * Watches for the duration of one command. Calls `onFull` at most once, with a sentence. Returns a function that ends the
+   * watch. A file system that cannot be asked is asked again.
    */
   watch(limits: WorkspaceLimits, onFull: (why: string) => void): () => void {
     const ended = new AbortController()
-    const watch = new Watch(this, limits, ended.signal)
-    watch.untilFull().then(
-      (why) => ended.signal.aborted || onFull(why),
-      () => undefined,
-    )
+    const { signal } = ended
+    const watch = async () => {
+      let begun = await this.#look(limits)
+      while (true) {
+        await delay(EVERY_MS, signal)
+        const disks = await this.#look(limits)
+        // What could not be asked at the start is compared with its first answer.
+        begun = new Map([...disks, ...begun])
+        const why = this.#reasonToStop(begun, disks)
+        if (why !== undefined) return onFull(why)
+      }
+    }
+    // It ends with the command.
+    watch().catch(() => undefined)
     return () => ended.abort()
   }
 
-  async measure(): Promise<ReadonlyMap<number, Disk>> {
-    const disks = await disksOf(this.#folders)
-    for (const [device, disk] of disks)
-      this.#least.set(device, leastOf(this.#least.get(device) ?? disk, disk))
+  #reasonToStop(begun: ReadonlyMap<number, Disk>, disks: ReadonlyMap<number, Disk>): string | undefined {
+    for (const [device, disk] of disks) {
+      const ofCommand = growthOf(begun.get(device) ?? disk, disk)
+      if (isAlmostFull(disk) && ofCommand.bytes > SUSPICIOUS_BYTES)
+        return `the file system of the workspace has only ${sizeOf(disk.freeBytes)} left.`
+      const why = this.#full.get(device)
+      if (why !== undefined && isOver(ofCommand, NOISE)) return why
+    }
+    return undefined
+  }
+
+  /** Asks the file systems, and begins to search those that have grown too much. */
+  async #look(limits: WorkspaceLimits): Promise<ReadonlyMap<number, Disk>> {
+    const disks = await disksOf(this.#folders).catch(() => new Map<number, Disk>())
+    for (const [device, disk] of disks) {
+      const least = leastOf(this.#least.get(device) ?? disk, disk)
+      this.#least.set(device, least)
+      const growth = growthOf(least, disk)
+      if (isOver(growth, limits)) this.#search(device, { growth, limits })
+      else this.#full.delete(device)
+    }
     return disks
   }
 
-  /** Since the sandbox began. */
-  growth(device: number, disk: Disk): Amount {
-    return growthOf(this.#least.get(device) ?? disk, disk)
+  /** One search of a file system at a time, and with pauses, because another program may be what fills it. */
+  #search(device: number, found: Growth): void {
+    const before = this.#searches.get(device)
+    // A search that found too much is repeated at once: the command may have deleted files.
+    if (before && (before.next === RUNNING || (performance.now() < before.next && !this.#full.has(device))))
+      return
+    const startedAt = performance.now()
+    const search = { next: RUNNING, ended: Promise.resolve() }
+    search.ended = this.#count(device, found.limits).then((written) => {
+      const why = overLimit(written, found)
+      if (why === undefined) this.#full.delete(device)
+      else this.#full.set(device, why)
+      search.next = performance.now() + (performance.now() - startedAt) / SEARCH_SHARE
+    })
+    this.#searches.set(device, search)
   }
 
-  search(device: number, limits: Amount, signal: AbortSignal): Promise<Written> {
-    return writtenFiles({ folders: this.#folders, device, since: this.#since, limits, signal })
+  #count(device: number, limits: Amount): Promise<Written> {
+    const { at, tick } = this.#began
+    // If the clock was set back, the new files have older times.
+    const setBack = Math.min(0, Date.now() - at - (performance.now() - tick))
+    const signal = withTimeout(SEARCH_MS, this.#closing.signal)
+    const since = at - CLOCK_MS + setBack
+    return writtenFiles({ folders: this.#folders, device, since, limits, signal }).catch(() => UNKNOWN)
+  }
+
+  /** Ends the searches. */
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await Promise.all([...this.#searches.values()].map(({ ended }) => ended))
   }
 }
 
-/** The watch of one command. */
-class Watch {
-  readonly #use: WorkspaceUse
-  readonly #limits: WorkspaceLimits
-  readonly #signal: AbortSignal
-  #nextSearch = 0
+const UNKNOWN: Written = { bytes: 0, files: 0, isComplete: false }
 
-  constructor(use: WorkspaceUse, limits: WorkspaceLimits, signal: AbortSignal) {
-    this.#use = use
-    this.#limits = limits
-    this.#signal = signal
-  }
+interface Growth {
+  /** Of the file system. */
+  readonly growth: Amount
+  readonly limits: WorkspaceLimits
+}
 
-  /** Rejects when the watch has ended. */
-  async untilFull(): Promise<string> {
-    const begun = await this.#use.measure()
-    while (true) {
-      await delay(EVERY_MS, this.#signal)
-      for (const [device, disk] of await this.#use.measure()) {
-        const why = await this.#look(device, { before: begun.get(device) ?? disk, now: disk })
-        if (why !== undefined) return why
-      }
-    }
-  }
+const FROM_SETTINGS =
+  'Delete what is not needed. The limit comes from the settings of the run and the ceiling of the operator.'
+const FROM_VOLUME = 'Delete what is not needed. The limit comes from the size of the volume.'
 
-  async #look(device: number, { before, now }: Readonly<Record<'before' | 'now', Disk>>) {
-    const ofCommand = growthOf(before, now)
-    if (isAlmostFull(now) && ofCommand.bytes > SUSPICIOUS_BYTES)
-      return `the file system of the workspace has only ${sizeOf(now.freeBytes)} left.`
-    const growth = this.#use.growth(device, now)
-    const isSuspicious = isOver(growth, this.#limits) && isOver(ofCommand, NOISE)
-    if (!isSuspicious || performance.now() < this.#nextSearch) return undefined
-    const startedAt = performance.now()
-    const written = await this.#use.search(device, this.#limits, this.#signal)
-    this.#nextSearch = performance.now() + (performance.now() - startedAt) / SEARCH_SHARE
-    return overLimit(written.isComplete ? written : atLeast(written, growth), this.#limits)
+function overLimit(written: Written, { growth, limits }: Growth): string | undefined {
+  const { bytes, files } = written.isComplete ? written : atLeast(written, growth)
+  const who = written.isComplete
+    ? 'the commands of this sandbox have written'
+    : 'not all files of the workspace can be counted, and its file system has grown by'
+  if (bytes >= limits.bytes) {
+    const allows = limits.isOfVolume ? 'its volume has room for' : 'max_workspace_bytes allows'
+    return `${who} ${sizeOf(bytes)}, and ${allows} ${sizeOf(limits.bytes)}. ${limits.isOfVolume ? FROM_VOLUME : FROM_SETTINGS}`
   }
+  if (files >= limits.files)
+    return `${who} ${files} files, and max_workspace_files allows ${limits.files}. ${FROM_SETTINGS}`
+  return undefined
 }
 
 const atLeast = (written: Amount, growth: Amount): Amount => ({
   bytes: Math.max(written.bytes, growth.bytes),
   files: Number.isFinite(growth.files) ? Math.max(written.files, growth.files) : written.files,
 })
-
-const WRITTEN = 'the commands of this sandbox have written'
-const SETTINGS =
-  'Delete what is not needed. The limit comes from the settings of the run and the ceiling of the operator.'
-const VOLUME = 'Delete what is not needed. The limit comes from the size of the volume.'
-
-function overLimit({ bytes, files }: Amount, limits: WorkspaceLimits): string | undefined {
-  const { isOfVolume } = limits
-  if (bytes >= limits.bytes) {
-    const allows = isOfVolume ? 'its volume has room for' : 'max_workspace_bytes allows'
-    return `${WRITTEN} ${sizeOf(bytes)} to its workspace, and ${allows} ${sizeOf(limits.bytes)}. ${isOfVolume ? VOLUME : SETTINGS}`
-  }
-  if (files >= limits.files)
-    return `${WRITTEN} ${files} files to its workspace, and max_workspace_files allows ${limits.files}. ${SETTINGS}`
-  return undefined
-}
 
 const sizeOf = (bytes: number): string =>
   bytes >= 2 ** 30 ? `${(bytes / 2 ** 30).toFixed(1)} GiB` : `${Math.round(bytes / 2 ** 20)} MiB`

@@ -1,6 +1,5 @@
-import type { Stats } from 'node:fs'
-import { lstat, opendir } from 'node:fs/promises'
-import { join } from 'node:path'
+import { constants, type Stats } from 'node:fs'
+import { type FileHandle, lstat, open, opendir, readlink } from 'node:fs/promises'
 import { type Amount, isOver } from './disk.ts'
 
 export interface Search {
@@ -11,27 +10,46 @@ export interface Search {
   readonly since: number
   /** The search ends when they are reached. */
   readonly limits: Amount
+  /** Ends the search before it is complete. */
   readonly signal: AbortSignal
 }
 
 export interface Written extends Amount {
-  /** Whether every folder could be read. */
+  /** Whether every file was looked at, or enough of them for a limit. */
   readonly isComplete: boolean
 }
 
 const BLOCK_BYTES = 512
+const SLASH = Buffer.from('/')
 
-/** Counts the files whose content or attributes have changed since a time. No program can set the time of that change. */
+/** Links are not followed: a command could replace a folder by one while the search runs. */
+const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
+
+/**
+ * Counts the files whose content or attributes have changed since a time. No program can set the time of that change. Names
+ * are bytes, because a program may use any.
+ */
 export async function writtenFiles(search: Search): Promise<Written> {
   const counter = new Counter(search)
-  const left = [...search.folders]
-  for (let folder = left.pop(); folder !== undefined && !counter.isDone; folder = left.pop())
-    left.push(...(await counter.take(folder)))
+  const left: Buffer[] = []
+  for (const root of search.folders) {
+    await counter.takeRoot(root, left)
+    for (let folder = left.pop(); folder !== undefined && !counter.isDone; folder = left.pop())
+      await counter.take(folder, left)
+  }
   return counter.written
 }
 
+const isGone = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT'
+
+/** Where an open folder is now. */
+const placeOf = ({ fd }: FileHandle): Promise<Buffer> =>
+  readlink(`/proc/self/fd/${fd}`, { encoding: 'buffer' })
+
 class Counter {
-  readonly written = { bytes: 0, files: 0, isComplete: true }
+  #bytes = 0
+  #files = 0
+  #isComplete = true
   readonly #search: Search
   /** Files with several names, by inode. */
   readonly #linked = new Set<number>()
@@ -40,40 +58,71 @@ class Counter {
     this.#search = search
   }
 
+  get written(): Written {
+    const amount = { bytes: this.#bytes, files: this.#files }
+    const isEnough = isOver(amount, this.#search.limits)
+    return { ...amount, isComplete: isEnough || (this.#isComplete && !this.#search.signal.aborted) }
+  }
+
   get isDone(): boolean {
-    return this.#search.signal.aborted || isOver(this.written, this.#search.limits)
+    return (
+      this.#search.signal.aborted || isOver({ bytes: this.#bytes, files: this.#files }, this.#search.limits)
+    )
   }
 
-  /** Counts the entries of a folder, and returns the folders in it. */
-  async take(folder: string): Promise<string[]> {
-    const inner: string[] = []
+  takeRoot(path: string, left: Buffer[]): Promise<void> {
+    return this.#open(Buffer.from(path), async (folder) => this.#list(folder, await placeOf(folder), left))
+  }
+
+  /** Counts the entries of a folder, and adds the folders in it to those that are left. */
+  take(path: Buffer, left: Buffer[]): Promise<void> {
+    return this.#open(path, async (folder) => {
+      // A part of the path may lead somewhere else now.
+      if (path.equals(await placeOf(folder))) await this.#list(folder, path, left)
+    })
+  }
+
+  /** What was deleted or replaced in the meantime needs no space. What cannot be read makes the count incomplete. */
+  async #open(path: Buffer, use: (folder: FileHandle) => Promise<void>): Promise<void> {
+    let folder: FileHandle | undefined
     try {
-      for await (const { name } of await opendir(folder)) {
-        if (this.isDone) break
-        const path = join(folder, name)
-        if (this.#look(await lstat(path))) inner.push(path)
-      }
+      folder = await open(path, FOLDER)
+      await use(folder)
     } catch (error) {
-      // What was deleted in the meantime needs no space.
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') this.written.isComplete = false
+      if (!isGone(error)) this.#isComplete = false
+    } finally {
+      await folder?.close()
     }
-    return inner
   }
 
-  /** Returns whether it is a folder to look into. */
-  #look(found: Stats): boolean {
-    if (found.dev !== this.#search.device) return false
-    if (this.#isNew(found)) this.#add(found)
-    return found.isDirectory()
+  async #list({ fd }: FileHandle, path: Buffer, left: Buffer[]): Promise<void> {
+    const opened = `/proc/self/fd/${fd}/`
+    // The type of the options knows no bytes; the names are bytes all the same.
+    const entries = await opendir(opened, { encoding: 'buffer' as BufferEncoding })
+    for await (const entry of entries) {
+      if (this.isDone) return
+      const name = entry.name as unknown as Buffer
+      const isFolder = await this.#look(Buffer.concat([Buffer.from(opened), name]))
+      if (isFolder) left.push(Buffer.concat([path, SLASH, name]))
+    }
   }
 
-  #isNew({ ctimeMs, ino }: Stats): boolean {
-    return ctimeMs >= this.#search.since && !this.#linked.has(ino)
+  /** Counts an entry. Returns whether it is a folder to look into. */
+  async #look(path: Buffer): Promise<boolean> {
+    try {
+      const found = await lstat(path)
+      if (found.dev !== this.#search.device) return false
+      if (found.ctimeMs >= this.#search.since && !this.#linked.has(found.ino)) this.#add(found)
+      return found.isDirectory()
+    } catch (error) {
+      if (!isGone(error)) this.#isComplete = false
+      return false
+    }
   }
 
   #add(found: Stats): void {
     if (found.nlink > 1 && !found.isDirectory()) this.#linked.add(found.ino)
-    this.written.files += 1
-    this.written.bytes += found.blocks * BLOCK_BYTES
+    this.#files += 1
+    this.#bytes += found.blocks * BLOCK_BYTES
   }
 }

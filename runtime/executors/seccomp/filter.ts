@@ -7,7 +7,7 @@ const ALLOW = 0x7fff_0000
 const KILL_PROCESS = 0x8000_0000
 const refuse = (errno: number) => 0x0005_0000 | errno
 
-const { EPERM, ENOSYS, EAFNOSUPPORT } = constants.errno
+const { EPERM, ENOSYS, EAFNOSUPPORT, EOPNOTSUPP } = constants.errno
 
 /** x32 calls set this bit. They would pass a filter that only knows the 64-bit numbers. */
 const X32_BIT = 0x4000_0000
@@ -207,6 +207,8 @@ function rulesFor(arch: FilteredArch, options: FilterOptions): Rule[] {
     ...refused.map((name) => [name, [answer(refuse(EPERM))]] as const),
     // `clone3` keeps its flags in memory, which a filter cannot read. Libraries fall back to `clone`.
     ['clone3', [answer(refuse(ENOSYS))]],
+    // It fills a disk at once, before anybody can stop it. Programs and libraries write instead, as on a file system without it.
+    ['fallocate', [answer(refuse(EOPNOTSUPP))]],
     ['clone', noNewNamespace],
     ['ioctl', refuseArgument(1, REFUSED_IOCTLS)],
     ['socket', onlyFamilies(families)],

@@ -7,6 +7,7 @@ const EPERM = 1
 const EBADF = 9
 const EFAULT = 14
 const ENOSYS = 38
+const EOPNOTSUPP = 95
 const EAFNOSUPPORT = 97
 
 type Call = readonly [number: number | undefined, ...args: number[]]
@@ -53,6 +54,10 @@ export function syscallCases(subject: Subject): void {
       const call: Call = [numberOf(name), ...args]
 
       expect(await errnoOf(call)).toBe(EPERM)
+    })
+
+    it('reports that no file system can reserve space, which would fill a disk at once', async () => {
+      expect(await errnoOf([numberOf('fallocate'), 1, 0, 0, 4096])).toBe(EOPNOTSUPP)
     })
 
     it('rejects calls that work without it', async () => {

@@ -37,7 +37,7 @@ export function workspaceLimitCases(subject: Subject): void {
 
       stopped(
         await run(`echo begins; ${FILL('much')}`, LIMITS),
-        'to its workspace, and max_workspace_bytes allows 64 MiB. Delete what is not needed',
+        'and max_workspace_bytes allows 64 MiB. Delete what is not needed. The limit comes from the settings',
       )
       expect(await run('rm much && echo deleted', LIMITS)).toMatchObject({ stdout: 'deleted\n', exitCode: 0 })
     })
@@ -50,12 +50,37 @@ export function workspaceLimitCases(subject: Subject): void {
       expect(await run('chmod 700 hidden && rm -r hidden', LIMITS)).toMatchObject({ exitCode: 0 })
     })
 
+    it('stops a command that writes under names that are no text', async () => {
+      const { run } = await sandbox()
+      const enter = `d=$(printf '\\377'); mkdir "$d" && cd "$d"`
+
+      stopped(await run(`${enter} && ${FILL('much')}`, LIMITS), 'max_workspace_bytes')
+      expect(await run(`d=$(printf '\\377'); rm -r "$d"`, LIMITS)).toMatchObject({ exitCode: 0 })
+    })
+
+    it('stops no short command, and lets the next one delete and not write', async () => {
+      const { run } = await sandbox()
+      for (const name of ['a', 'b'])
+        expect(await run(`head -c ${40 * MIB} /dev/zero > ${name}`, LIMITS)).toMatchObject({ exitCode: 0 })
+
+      const third = await run('echo text > c; cat a | wc -c; rm a && echo deleted', LIMITS)
+      expect(third.stdout).toBe(`${40 * MIB}\ndeleted\n`)
+      expect(third.message).toContain(
+        'The command could not write to files, because the commands of this sandbox have written',
+      )
+      const rest = await run('rm -f b c; echo gone', LIMITS)
+      expect(rest.stdout).toBe('gone\n')
+      const fourth = await run('echo text > c && cat c && rm c', LIMITS)
+      expect(fourth).toMatchObject({ exitCode: 0, stdout: 'text\n' })
+      expect(fourth.message ?? '').not.toContain('could not write')
+    })
+
     it('stops a command that writes too many files', async () => {
       const { run } = await sandbox()
       const many =
         'n=0; while :; do mkdir many-$n && (cd many-$n && touch $(seq 1 200)); n=$((n+1)); sleep 0.1; done'
 
-      stopped(await run(many, LIMITS), 'files to its workspace, and max_workspace_files allows 2000')
+      stopped(await run(many, LIMITS), 'files, and max_workspace_files allows 2000')
       expect(await run('rm -r many-*', LIMITS)).toMatchObject({ exitCode: 0 })
     })
 
