@@ -3,7 +3,7 @@ import { BackendName } from './backends.ts'
 import { BudgetKind } from './budgets.ts'
 import { EGRESS_EVENTS } from './egress-events.ts'
 import { ErrorCode } from './errors.ts'
-import { CommandShell, ExecResult, OutputStream } from './exec.ts'
+import { CommandShell, ExecResult, OutputStream, WorkspaceUsage } from './exec.ts'
 import { ClonedRepository } from './git-source.ts'
 import { SettingsOrigin, Verdict } from './policy.ts'
 import { RestrictionLevel } from './restrictions.ts'
@@ -155,6 +155,8 @@ const HOST_EVENTS = [
     }),
   }),
   z.strictObject({ type: z.literal('workspace.held'), data: HeldEntries }),
+  /** What the commands have written reaches 50, 80 or 95 percent of a limit, or is below such a level again. */
+  z.strictObject({ type: z.literal('workspace.usage'), data: WorkspaceUsage }),
 ] as const
 
 const API_EVENTS = [

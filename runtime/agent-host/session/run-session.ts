@@ -34,6 +34,7 @@ import { atRest } from './at-rest.ts'
 import { GovernedCalls, idsOf } from './governed-calls.ts'
 import { openRedactedText } from './output-filter.ts'
 import { packSession, unpackSession, withoutSecrets } from './session-archive.ts'
+import { usageReports } from './usage-reports.ts'
 
 /** A killed command ends within milliseconds. A cancelled turn must end within two seconds in total. */
 const OPEN_CALLS_MS = 1_000
@@ -73,16 +74,16 @@ export async function createRunSession(
   deps: SessionDeps,
   archive?: Promise<Uint8Array>,
 ): Promise<RunSession> {
-  const { toolbox, outbox } = deps
+  const { toolbox, outbox, log } = deps
   const { settings } = request.governance
   const { redactor, learn } = openRedaction(request, deps.onSecret)
-  const { log } = deps
   const egressToken = new EgressToken(learn)
   const wayOut = await openWayOut(request.agent, deps, { fetchToken: () => egressToken.fetch(), learn })
   const { azure, isOpenedLater } = wayOut
   // The runner opens the workspace in parallel with reading the credential and creating the tools.
   const { layout } = request
   const onHeld = (held: HeldEntries) => void outbox.emit({ type: 'workspace.held', data: held })
+  toolbox.onUsage(usageReports(outbox))
   const opening = toolbox.open(request.workingDirectory, layout && { layout, onHeld })
   opening.catch(() => undefined)
   const credential = await openRunCredential(request, {
