@@ -28,6 +28,11 @@ export interface AgentDeps {
   readonly fetchToken: () => Promise<string | undefined>
   /** The token with which the agent identifies itself to the egress proxy. Waits for the first one. */
   readonly fetchEgressToken: () => Promise<string>
+  /**
+   * Called when a request to the model has to wait until its server is available again.
+   * @default the agent only logs it
+   */
+  readonly onModelWait?: (message: string) => void
   /** A private folder that the agent's commands can neither read nor write. */
   readonly stateDir: string
   /**

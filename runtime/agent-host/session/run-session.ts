@@ -104,10 +104,7 @@ export async function createRunSession(
   const sessionFiles = archive && (await readSession(await archive, request))
   let turns: Turns | undefined
   const agent = await startAgent(request, deps, {
-    callTool,
-    credential,
-    egressToken,
-    wayOut,
+    ...{ callTool, credential, egressToken, redactor, wayOut },
     activeTurn: () => turns?.active?.id,
     ...present({ sessionFiles }),
   })
@@ -257,6 +254,7 @@ type AgentParts = {
   readonly callTool: CallTool
   readonly credential: RunCredential
   readonly egressToken: EgressToken
+  readonly redactor: GrowingRedactor
   readonly wayOut: WayOut
   readonly sessionFiles?: SessionFiles
 }
@@ -281,6 +279,11 @@ async function startAgent(
     stateDir,
     runtimeEnv: wayOut.runtimeEnv,
     opensWithFirstTurn: wayOut.isOpenedLater,
+    onModelWait: (text) => {
+      const message = parts.redactor.text(text)
+      const { backend } = deps.toolbox.isolation
+      void deps.outbox.emit({ type: 'sandbox.warning', data: { category: 'model-waits', message, backend } })
+    },
     ...(sessionFiles && { sessionFiles }),
     limits: AGENT_LIMITS,
     log: deps.log,
