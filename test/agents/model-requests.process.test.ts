@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest'
 import type { AgentConfig } from '../../contracts/agents.ts'
 import { EGRESS_REASON_HEADER, EGRESS_RULE_HEADER } from '../../contracts/egress.ts'
-import { ModelRequests, type ModelWait, PATIENCE_MS } from '../../runtime/agents/copilot/model-requests.ts'
+import { ModelRequests } from '../../runtime/agents/copilot/model-requests.ts'
+import { type ModelWait, PATIENCE_MS } from '../../runtime/agents/model-waits.ts'
 import type { ModelServer } from '../fakes/model-server.ts'
 import { until } from '../helpers/until.ts'
 import { aModel, anAgent, runTurn, streamed } from './agent-rig.ts'
@@ -130,4 +131,26 @@ it('sends the token to no other server', async () => {
     requests.sendRequest(aRequest(other), { signal: new AbortController().signal }),
   ).rejects.toThrow(/only to its model/)
   expect(other.requests).toEqual([])
+})
+
+it('keeps a streamed request open while it waits, because the agent runtime ends silent ones', async () => {
+  const proxy = await aModel((_request, index) => (index < 2 ? frozen(1) : { text: 'Hello.' }))
+  const requests = new ModelRequests({
+    proxy: { baseUrl: proxy.url, fetchToken: async () => 'token' },
+    onWait: () => () => undefined,
+    keepOpen: { afterMs: 10, everyMs: 10 },
+  })
+  const ask = (stream: boolean) =>
+    requests.sendRequest(
+      new Request(`${proxy.url}/chat/completions`, { method: 'POST', body: JSON.stringify({ stream }) }),
+      { signal: new AbortController().signal },
+    )
+
+  const response = await ask(true)
+  const text = await response.text()
+
+  expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream'])
+  expect(text).toMatch(/^(: waiting\n\n)+data: /)
+  expect(text).toContain('Hello.')
+  expect(await (await ask(false)).text()).toMatch(/^\{/)
 })

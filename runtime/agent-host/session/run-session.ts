@@ -78,7 +78,11 @@ export async function createRunSession(
   const { redactor, learn } = openRedaction(request, deps.onSecret)
   const { log } = deps
   const egressToken = new EgressToken(learn)
-  const wayOut = await openWayOut(request.agent, deps, { fetchToken: () => egressToken.fetch(), learn })
+  let waiting: AgentSession | undefined
+  const wayOut = await openWayOut(request.agent, deps, {
+    ...{ fetchToken: () => egressToken.fetch(), learn },
+    onWait: (wait) => waiting?.waitForModel?.(wait) ?? (() => undefined),
+  })
   const { azure, isOpenedLater } = wayOut
   // The runner opens the workspace in parallel with reading the credential and creating the tools.
   const { layout } = request
@@ -108,19 +112,9 @@ export async function createRunSession(
     activeTurn: () => turns?.active?.id,
     ...present({ sessionFiles }),
   })
+  waiting = agent
   if (agent) {
-    const runTurn: RunTurn = async (turn) => {
-      const events = new EventRedactor(redactor)
-      const emit = (event: HostEvent) => {
-        for (const redacted of events.redact(event)) void turn.emit(redacted)
-      }
-      const end = await agent.runTurn({ ...turn, emit })
-      // The turn's end must be its last event, so cancelled calls get a second to emit their results first.
-      await deadline('the end of the open calls', OPEN_CALLS_MS, callTool.calls.settled()).catch((error) =>
-        log.warn('a call was still open when its turn ended', { error }),
-      )
-      return 'message' in end ? { ...end, message: redactor.text(end.message) } : end
-    }
+    const runTurn = createRunTurn(agent, { redactor, calls: callTool.calls, log })
     turns = createTurns(outbox, { runTurn, suspendedTurn: () => agent.suspendedTurn })
   }
 
@@ -142,6 +136,24 @@ export async function createRunSession(
       await agent?.close()
       wayOut.close()
     },
+  }
+}
+
+function createRunTurn(
+  agent: AgentSession,
+  { redactor, calls, log }: { redactor: GrowingRedactor; calls: GovernedCalls; log: Log },
+): RunTurn {
+  return async (turn) => {
+    const events = new EventRedactor(redactor)
+    const emit = (event: HostEvent) => {
+      for (const redacted of events.redact(event)) void turn.emit(redacted)
+    }
+    const end = await agent.runTurn({ ...turn, emit })
+    // The turn's end must be its last event, so cancelled calls get a second to emit their results first.
+    await deadline('the end of the open calls', OPEN_CALLS_MS, calls.settled()).catch((error) =>
+      log.warn('a call was still open when its turn ended', { error }),
+    )
+    return 'message' in end ? { ...end, message: redactor.text(end.message) } : end
   }
 }
 

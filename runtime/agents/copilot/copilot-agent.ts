@@ -7,11 +7,12 @@ import { deadline } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
 import type { AgentDeps, AgentSession, SessionFiles, Turn, TurnResult } from '../agent.ts'
+import type { ModelWait } from '../model-waits.ts'
 import { decodeMeta, encodeMeta } from '../session-meta.ts'
 import { ANSWER_STOPPED, ANSWERS_TOO_LONG } from './answer-limit.ts'
 import { type CopilotConfig, credentialOf } from './model-config.ts'
 import { failed, onlyUnusable } from './model-failure.ts'
-import { ModelRequests, type ModelWait } from './model-requests.ts'
+import { ModelRequests } from './model-requests.ts'
 import { type RuntimeProcess, startRuntime } from './runtime-process.ts'
 import { type SdkCall, sessionConfig, toSdkResult } from './session-config.ts'
 import { MemorySessionFs } from './session-fs.ts'
@@ -71,7 +72,7 @@ class CopilotAgent implements AgentSession {
     this.#config = config
     this.#deps = deps
     const { proxy } = config
-    this.#requests = proxy && new ModelRequests({ proxy, onWait: (wait) => this.#onModelWait(wait) })
+    this.#requests = proxy && new ModelRequests({ proxy, onWait: (wait) => this.waitForModel(wait) })
     const meta = sessionFiles && decodeMeta(Meta, sessionFiles)
     this.#sessionId = meta?.sessionId ?? randomUUID()
     this.#sessionFs = new MemorySessionFs(sessionFiles && this.#restore(filesOf(sessionFiles)))
@@ -131,7 +132,7 @@ class CopilotAgent implements AgentSession {
   }
 
   /** People learn from the run's events that it is frozen. Returns the function that ends the wait. */
-  #onModelWait({ isFrozen, reason, isRepeated }: ModelWait): () => void {
+  waitForModel({ isFrozen, reason, isRepeated }: ModelWait): () => void {
     const { log, onModelWait } = this.#deps
     if (!isRepeated) log.warn('a request to the model waits', { reason })
     if (!isRepeated && !isFrozen) onModelWait?.(`The model cannot be asked now, so the turn waits: ${reason}`)

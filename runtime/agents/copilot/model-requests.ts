@@ -1,33 +1,16 @@
 import { type CopilotRequestContext, CopilotRequestHandler } from '@github/copilot-sdk'
 import { EGRESS_REASON_HEADER, EGRESS_RULE_HEADER } from '../../../contracts/egress.ts'
-import { delay } from '../../kit/deadline.ts'
+import { type OnModelWait, Patience } from '../model-waits.ts'
+import { type KeepOpenTimes, keptOpen } from './kept-open.ts'
 import type { ModelProxy } from './model-config.ts'
-
-/** Why a request waits. */
-export interface ModelWait {
-  /** A person has frozen the run. The request waits until the restriction is lifted, or the turn ends. */
-  readonly isFrozen: boolean
-  readonly reason: string
-  /** The request has waited for this reason before. */
-  readonly isRepeated: boolean
-}
-
-type Wait = Omit<ModelWait, 'isRepeated'> & { readonly ms: number }
 
 export interface ModelRequestsOptions {
   readonly proxy: ModelProxy
-  /** Called before each wait of a request. Returns the function that ends the wait. */
-  readonly onWait: (wait: ModelWait) => () => void
+  readonly onWait: OnModelWait
   /** @default monotonic time, in milliseconds */
   readonly now?: () => number
+  readonly keepOpen?: KeepOpenTimes
 }
-
-/** For how long the requests wait for a proxy or a model server that asks them to. */
-export const PATIENCE_MS = 300_000
-const MIN_WAIT_MS = 1_000
-/** Waits become longer by up to this part, so that the agents of many sandboxes do not return at the same time. */
-const JITTER = 0.2
-const BUSY: ReadonlySet<number> = new Set([429, 503])
 
 /**
  * Sends the requests of the agent runtime to the egress proxy. The runtime repeats a request for about 30 s after 503. A
@@ -35,82 +18,52 @@ const BUSY: ReadonlySet<number> = new Set([429, 503])
  * wants. A request is repeated here only if nothing of an answer has reached the runtime.
  */
 export class ModelRequests extends CopilotRequestHandler {
-  readonly #options: ModelRequestsOptions
-  readonly #now: () => number
-  /** The first answer of those that asked to wait, since the last other answer. */
-  #busySince: number | undefined
+  readonly #proxy: ModelProxy
+  readonly #patience: Patience
+  readonly #keepOpen: KeepOpenTimes | undefined
 
-  constructor(options: ModelRequestsOptions) {
+  constructor({ proxy, keepOpen, ...rest }: ModelRequestsOptions) {
     super()
-    this.#options = options
-    this.#now = options.now ?? (() => performance.now())
+    this.#proxy = proxy
+    this.#keepOpen = keepOpen
+    this.#patience = new Patience(rest)
   }
 
   override async sendRequest(
     request: Request,
     { signal }: Pick<CopilotRequestContext, 'signal'>,
   ): Promise<Response> {
-    const { proxy } = this.#options
-    if (!request.url.startsWith(`${proxy.baseUrl}/`))
+    const { url, method } = request
+    if (!url.startsWith(`${this.#proxy.baseUrl}/`))
       throw new Error('The agent runtime may send requests only to its model')
-    const body = request.body === null ? undefined : await request.arrayBuffer()
-    for (let last: Wait | undefined; ; ) {
+    const body = request.body === null ? undefined : Buffer.from(await request.arrayBuffer())
+    let last: Response | undefined
+    const send = async () => {
+      await last?.body?.cancel()
       const headers = new Headers(request.headers)
-      headers.set('authorization', `Bearer ${await proxy.fetchToken()}`)
-      const { url, method } = request
-      const sent = { method, headers, redirect: 'manual', signal, ...(body && { body }) } as const
-      const response = await fetch(url, sent)
-      const wait = this.#waitFor(response)
-      if (!wait) return response
-      await response.body?.cancel()
-      await this.#wait(wait, { isRepeated: last?.isFrozen === wait.isFrozen, signal })
-      last = wait
+      headers.set('authorization', `Bearer ${await this.#proxy.fetchToken()}`)
+      const answer = await fetch(url, { method, headers, redirect: 'manual', signal, ...(body && { body }) })
+      last = answer
+      return { busy: busyAnswer(answer), answer }
     }
+    const answered = this.#patience.until(send, signal)
+    return body && isStreamed(body) ? keptOpen(answered, signal, this.#keepOpen) : answered
   }
 
   /** The proxy serves no websockets. */
   override openWebSocket(): Promise<never> {
     return Promise.reject(new Error('The egress proxy has no websockets to models'))
   }
-
-  /** Undefined if the runtime gets the response. */
-  #waitFor({ status, headers }: Response): Wait | undefined {
-    const asked = BUSY.has(status) ? retryAfterMs(headers.get('retry-after')) : undefined
-    if (asked === undefined) {
-      this.#busySince = undefined
-      return undefined
-    }
-    const ms = Math.max(asked, MIN_WAIT_MS) * (1 + Math.random() * JITTER)
-    const sentence = headers.get(EGRESS_REASON_HEADER)
-    // Only the proxy sends these headers. A model server cannot keep a turn waiting without a limit.
-    const isFrozen = status === 503 && headers.get(EGRESS_RULE_HEADER) === 'restricted'
-    if (isFrozen) {
-      this.#busySince = undefined
-      return { isFrozen, ms, reason: sentence ?? '' }
-    }
-    const now = this.#now()
-    this.#busySince ??= now
-    if (now + ms > this.#busySince + PATIENCE_MS) return undefined
-    return { isFrozen, ms, reason: sentence ?? `its server asks to try again later (HTTP ${status}).` }
-  }
-
-  async #wait(
-    { ms, ...wait }: Wait,
-    { isRepeated, signal }: { readonly isRepeated: boolean; readonly signal: AbortSignal },
-  ): Promise<void> {
-    const end = this.#options.onWait({ ...wait, isRepeated })
-    try {
-      await delay(ms, signal)
-    } finally {
-      end()
-    }
-  }
 }
 
-/** Seconds or a date. Undefined if the header is absent or is neither. */
-function retryAfterMs(header: string | null): number | undefined {
-  if (header === null || header.trim() === '') return undefined
-  const seconds = Number(header)
-  const ms = Number.isNaN(seconds) ? Date.parse(header) - Date.now() : seconds * 1000
-  return Number.isFinite(ms) ? Math.max(ms, 0) : undefined
+function isStreamed(body: Buffer): boolean {
+  const { stream } = JSON.parse(body.toString()) as { readonly stream?: unknown }
+  return stream === true
 }
+
+const busyAnswer = ({ status, headers }: Response) => ({
+  status,
+  retryAfter: headers.get('retry-after'),
+  rule: headers.get(EGRESS_RULE_HEADER),
+  sentence: headers.get(EGRESS_REASON_HEADER),
+})
