@@ -113,9 +113,12 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
       await refuseMore(store, of)
       // Before it is stored, so that no event or log line can show it.
       learn(owner, value)
-      const checked = isWanted ? await check({ kind, target: of.target, value, user }) : NOT_WANTED
       const row = await keep(of, value)
-      await orUndo(row, () => commit(row, caller))
+      const checked = await orUndo(row, async () => {
+        const result = isWanted ? await check({ row, value }) : NOT_WANTED
+        await commit(row, caller)
+        return result
+      })
       await credentials.refresh()
       return { ...toUserCredential(row), ...(!checked.isChecked && { unchecked: checked.reason }) }
     },
