@@ -53,7 +53,8 @@ const RunWorkspace = z.discriminatedUnion('kind', [
   PathWorkspace,
   UploadedWorkspace,
   EmptyWorkspace,
-  WorkspaceOfRun,
+  /** `repository`: the URL that was cloned by the first run with these files. */
+  WorkspaceOfRun.extend({ repository: z.string().optional() }),
   /** `commit`: the base of the run's diff. Absent until the repository is cloned. */
   GitWorkspace.extend({ commit: CommitId.optional() }),
 ])

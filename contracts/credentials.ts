@@ -2,10 +2,16 @@ import * as z from 'zod'
 import { CredentialId } from './egress.ts'
 
 /** Plain HTTP only to this machine. */
-const ApiUrl = z.url().refine((url) => {
-  const { protocol, hostname } = new URL(url)
-  return protocol === 'https:' || (protocol === 'http:' && hostname === '127.0.0.1')
-}, 'must begin with https://')
+const ApiUrl = z
+  .url()
+  .refine((url) => {
+    const { protocol, hostname } = new URL(url)
+    return protocol === 'https:' || (protocol === 'http:' && hostname === '127.0.0.1')
+  }, 'must begin with https://')
+  .refine(
+    (url) => /^[^@?#*]+$/.test(url) && new URL(url).port !== '0',
+    'must be https://HOST, with a port and a path if needed',
+  )
 
 /** How the service creates tokens of a GitHub App. The private key is elsewhere. */
 export const GitHubAppPlace = z.strictObject({

@@ -33,7 +33,7 @@ export const EGRESS_BROKER_SOCKET = { mountPath: '/run/agentweaver/credentials',
 export const UpstreamProxyUrl = z
   .string()
   .regex(/^http:\/\/(?:[a-zA-Z0-9.-]+|\[[0-9a-fA-F:.]+\]):\d{1,5}\/?$/, 'must be http://HOST:PORT')
-  .refine((url) => URL.canParse(url), 'must be http://HOST:PORT')
+  .refine((url) => URL.canParse(url) && new URL(url).port !== '0', 'must be http://HOST:PORT')
 export const UPSTREAM_PROXY_KEY = 'AGENTWEAVER_EGRESS_UPSTREAM_PROXY'
 
 const Port = (preset: number) => z.coerce.number().int().min(1).max(65_535).default(preset)

@@ -6,7 +6,9 @@ import { InfraOutputs } from '../../contracts/outputs.ts'
 import { SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { Range } from '../../policies/agent/egress/fields.ts'
 import { patternProblems } from '../../policies/agent/settings.ts'
+import { parseRange } from '../../reachability/address.ts'
 import { Models } from './models.ts'
+import { isServerUrl } from './server-url.ts'
 import { SignIn } from './sign-in.ts'
 import { Traces } from './traces.ts'
 
@@ -139,7 +141,18 @@ const RootCertificate = z
   )
 
 /** The value is in the Secret for credentials, under the id: a token, or the private key of the GitHub App. */
-const CredentialPlace = CredentialFields.extend({ githubApp: GitHubAppPlace.optional() })
+const CredentialPlace = CredentialFields.extend({
+  githubApp: GitHubAppPlace.refine(({ apiUrl }) => isServerUrl(apiUrl), {
+    message: 'must be an https URL with a host name in lower case',
+    path: ['apiUrl'],
+  }).optional(),
+})
+
+/** The addresses of one server. A larger range would open a part of a network to the API and to the proxy. */
+const ServerRange = Range.refine((text) => {
+  const range = parseRange(text)
+  return range === undefined || range.last - range.first < 256n
+}, 'must be at most 256 addresses')
 
 /** Without folders of the machine: a sandbox in a cluster sees none. */
 const Ceiling = SandboxSettingsPatch.omit({ allowed_repository_roots: true }).superRefine(
@@ -185,7 +198,7 @@ export const ENVIRONMENT_SECTIONS = {
      * A name needs `addresses`, because the network policies open addresses.
      */
     upstreamProxy: z
-      .strictObject({ url: UpstreamProxyUrl, addresses: z.array(Range).min(1).max(16).optional() })
+      .strictObject({ url: UpstreamProxyUrl, addresses: z.array(ServerRange).min(1).max(16).optional() })
       .optional(),
   }),
   /** The agents with a model that callers can request. Without this section, only scripted agents. */

@@ -1,8 +1,7 @@
 import * as z from 'zod'
+import { hasUsablePort, isServerUrl } from './server-url.ts'
 
 const SERVICE = /^http:\/\/([a-z0-9-]{1,63})\.([a-z0-9-]{1,63})\.svc\.cluster\.local:(\d{1,5})$/
-const HOST =
-  /^https:\/\/(?=[a-z0-9.-]*[a-z])(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?::\d{1,5})?(?:\/[A-Za-z0-9._~/-]*)?$/
 
 /** Where the API sends OpenTelemetry traces. */
 export const Traces = z.strictObject({
@@ -11,7 +10,7 @@ export const Traces = z.strictObject({
     .string()
     .max(300)
     .refine(
-      (url) => SERVICE.test(url) || HOST.test(url),
+      (url) => (SERVICE.test(url) && hasUsablePort(url)) || isServerUrl(url),
       'must be http://NAME.NAMESPACE.svc.cluster.local:PORT, or an https URL with a host name in lower case',
     ),
   /** The share of traces that is sent. A trace that a client has begun is sent if the client says so. @default 1 */

@@ -37,5 +37,12 @@ export function forbiddenRanges(environment: Environment): ForbiddenRange[] {
   return all.filter(({ cidr }, index) => all.findIndex((other) => other.cidr === cidr) === index)
 }
 
-/** Addresses of cloud metadata services, which hand out identities. */
+/** The metadata services of Azure and of most other clouds, which hand out identities. */
 export const METADATA_RANGES: readonly string[] = FORBIDDEN_EVERYWHERE.slice(0, 2).map(({ cidr }) => cidr)
+
+/** The same with those of other clouds at private addresses: Alibaba, AWS, Oracle, Scaleway and Google. */
+export const ALL_METADATA_RANGES: readonly string[] = [
+  ...METADATA_RANGES,
+  ...['100.100.100.200/32', 'fd00:ec2::/32', 'fd00:c1::a9fe:a9fe/128', 'fd00:42::42/128', 'fd20:ce::254/128'],
+  'fe80::/10',
+]

@@ -2,7 +2,7 @@ import type { ResolvedEgress } from '../../policies/agent/egress/resolve.ts'
 import { covers, overlaps, parseRange, type Range } from '../../reachability/address.ts'
 import type { Environment } from '../environment/schema.ts'
 import { upstreamPlace } from '../environment/upstream-proxy.ts'
-import { clusterRanges, FORBIDDEN_EVERYWHERE, METADATA_RANGES } from './forbidden.ts'
+import { ALL_METADATA_RANGES, clusterRanges, FORBIDDEN_EVERYWHERE } from './forbidden.ts'
 
 /** Private addresses of a destination, which the egress proxy may reach at these ports. */
 export interface PrivateEndpoint {
@@ -12,7 +12,8 @@ export interface PrivateEndpoint {
 }
 
 interface Named extends PrivateEndpoint {
-  readonly range: Range
+  /** Absent if the text cannot be read as a range. */
+  readonly range: Range | undefined
 }
 
 /**
@@ -21,7 +22,7 @@ interface Named extends PrivateEndpoint {
  */
 export function privateEndpoints(environment: Environment, egress: ResolvedEgress): PrivateEndpoint[] {
   return namedBy(environment, egress)
-    .filter((one) => faultOf(environment, one) === undefined && isPrivate(one.range))
+    .filter((one) => faultOf(environment, one) === undefined && one.range && isPrivate(one.range))
     .map(({ range: _range, ...endpoint }) => endpoint)
 }
 
@@ -34,10 +35,9 @@ function namedBy({ egress: { mode, upstreamProxy } }: Environment, { classes }: 
   const ofCompany = upstreamProxy ? [upstreamPlace(upstreamProxy)] : []
   const entries = [...ofCompany, ...classes.agent, ...classes.command]
   const all = entries.flatMap(({ host, ports, addresses = [] }) =>
-    addresses.flatMap((text): Named[] => {
+    addresses.map((text): Named => {
       const cidr = asRange(text)
-      const range = parseRange(cidr)
-      return range ? [{ host, cidr, ports, range }] : []
+      return { host, cidr, ports, range: parseRange(cidr) }
     }),
   )
   const keyOf = ({ cidr, ports }: Named) => `${cidr} ${ports.join()}`
@@ -49,12 +49,13 @@ export const asRange = (text: string): string =>
   text.includes('/') ? text : `${text}/${text.includes(':') ? 128 : 32}`
 
 const rangesOf = (cidrs: readonly string[]) => cidrs.flatMap((cidr) => parseRange(cidr) ?? [])
-const METADATA = rangesOf(METADATA_RANGES)
+const METADATA = rangesOf(ALL_METADATA_RANGES)
 const FORBIDDEN = rangesOf(FORBIDDEN_EVERYWHERE.map(({ cidr }) => cidr))
 
 const isPrivate = (range: Range) => FORBIDDEN.some((forbidden) => covers(forbidden, range))
 
 function faultOf(environment: Environment, { host, cidr, range }: Named): string | undefined {
+  if (range === undefined) return `${cidr} of ${host} is not a range of addresses`
   const isAmong = (ranges: readonly Range[]) => ranges.some((one) => overlaps(one, range))
   if (isAmong(METADATA)) return `${cidr} of ${host} has metadata addresses`
   const own = clusterRanges(environment)

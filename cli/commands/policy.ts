@@ -51,8 +51,9 @@ function showCommand(context: CliContext): Command {
   command.action(async () => {
     const options = parseOptions(ScopeOptions, command)
     const { terminal } = context
+    const scope = scopeOf(options)
     await using connection = await openConnection(context, options, { whenAbsent: 'start' })
-    const settings = await connection.client.readPolicy(scopeOf(options))
+    const settings = await connection.client.readPolicy(scope)
     if (options.json) terminal.json(settings)
     else terminal.print(Object.entries(settings).map(lineOf))
     context.exit(EXIT.ok)

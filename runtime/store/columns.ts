@@ -32,7 +32,8 @@ export const Workspaces = z.discriminatedUnion('kind', [
   }),
   z.object({ kind: z.literal('upload'), settings: z.string().optional() }),
   z.object({ kind: z.literal('empty') }),
-  z.object({ kind: z.literal('run'), runId: z.string() }),
+  /** `repository`: the URL from which the files come, if the first run with them cloned it. */
+  z.object({ kind: z.literal('run'), runId: z.string(), repository: z.string().optional() }),
   z.object({
     kind: z.literal('git'),
     url: z.string(),

@@ -26,7 +26,7 @@ import { reservationTransaction } from './tables/reservations.ts'
 import { restrictionTransaction } from './tables/restrictions.ts'
 import { lockIfFree } from './tables/run-lock.ts'
 import { changeRun, changeRunState, countRuns, insertRun, readAndLockRun } from './tables/runs.ts'
-import { writeSetting } from './tables/settings.ts'
+import { readSetting, writeSetting } from './tables/settings.ts'
 import { trustFirst } from './tables/trusted-folders.ts'
 import {
   changeTurn,
@@ -103,6 +103,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   ...userCredentialTransaction(scope),
   ...contributionTransaction(scope),
   ...pushTransaction(scope),
+  readSetting: (name) => readSetting(scope, name),
   writeSetting: (name, value) => writeSetting(scope, name, value),
   ...restrictionTransaction(scope),
   readClaim: (key) => readClaim(scope, key),

@@ -329,6 +329,7 @@ export interface Transaction
 
   /** Stores a response under its key; returns false if the key already has one. */
   insertIdempotencyKey(row: IdempotencyRow): Promise<boolean>
+  readSetting(name: string): Promise<string | undefined>
   writeSetting(name: string, value: string): Promise<void>
 
   upsertClaim(claim: NewClaim): Promise<void>

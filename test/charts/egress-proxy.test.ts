@@ -191,6 +191,19 @@ describe('a pod of the egress proxy with credentials', () => {
   })
 })
 
+it.each([
+  'https://a:b@github.corp.example.com',
+  'https://*.example.com',
+  'https://10.20.0.7',
+  'https://github.corp.example.com:0',
+  'http://127.0.0.1:8080',
+])('a GitHub App may not be at %s', (apiUrl) => {
+  const githubApp = { appId: 1, installationId: 2, repository: 'owner/name', apiUrl }
+  expect(() => inModeProxy('dev', CREDENTIALS_SIZE, { credentials: [{ id: 'app', githubApp }] })).toThrow(
+    'egress.credentials.0.githubApp.apiUrl: must be',
+  )
+})
+
 describe('behind the proxy of a company', () => {
   const NAMED = { url: 'http://proxy.corp.example.com:3128', addresses: ['192.168.7.0/30'] }
   const behind = (name: EnvironmentName, upstreamProxy: object) =>
@@ -237,6 +250,8 @@ describe('behind the proxy of a company', () => {
       { url: 'http://192.168.7.9:3128', addresses: ['192.168.7.9'] },
       'is there, but the URL',
     ],
+    ['a part of a network', { url: NAMED.url, addresses: ['192.168.0.0/16'] }, 'must be at most 256'],
+    ['port 0', { url: 'http://192.168.7.9:0' }, 'egress.upstreamProxy.url: must be http://HOST:PORT'],
     [
       'a password',
       { url: 'http://a:b@192.168.7.9:3128' },

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { checkReachability } from '../../charts-src/access-matrix/check-reachability.ts'
 import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
+import { ALL_METADATA_RANGES } from '../../charts-src/network/forbidden.ts'
 import { forbiddenEndpoints, privateEndpoints } from '../../charts-src/network/private-endpoints.ts'
 import { renderEnvironment } from '../../charts-src/tree/render.ts'
 import { placedObjects } from '../../charts-src/tree/tree-files.ts'
@@ -10,6 +11,7 @@ import {
   readEgressPolicyText,
 } from '../../policies/agent/egress/load.ts'
 import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
+import { NEVER } from '../../runtime/egress/address-ranges.ts'
 import { environmentText, PROXY_SIZE } from './fixture.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: objects as they are rendered
@@ -63,8 +65,23 @@ it.for([
   ['a Service', '[10.96.0.10]', '10.96.0.10/32 of packages.corp.example.com overlaps 10.96.0.0/16'],
   ['a range with pods', '[10.0.0.0/9]', 'overlaps'],
   ['a metadata service', '[169.254.169.254]', 'has metadata addresses'],
-  ['the internet and private addresses', '[0.0.0.0/1]', 'overlaps'],
+  ['a metadata service with a private address', '[100.100.100.200]', 'has metadata addresses'],
+  ['a private range with a metadata service', "['fd00::/16']", 'has metadata addresses'],
+  ['the internet and private addresses', '[0.0.0.0/1]', 'has metadata addresses'],
 ] as const)('refuses %s', ([_what, addresses, message]) => {
   expect(faults(addresses)).toEqual([expect.stringContaining(message)])
   expect(endpoints(addresses)).toEqual([])
+})
+
+it('knows the metadata services that the proxy never reaches', () => {
+  expect(NEVER).toEqual(expect.arrayContaining([...ALL_METADATA_RANGES]))
+})
+
+it('refuses a text that is not a range', () => {
+  const egress = resolveEgress(policyWith('[10.20.0.0/16]'), {})
+  const agent = egress.classes.agent.map((entry) => ({ ...entry, addresses: ['10.20.0.0/33'] }))
+
+  expect(forbiddenEndpoints(environment(), { ...egress, classes: { agent, command: [] } })).toContainEqual(
+    expect.stringContaining('is not a range of addresses'),
+  )
 })

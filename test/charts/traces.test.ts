@@ -64,6 +64,10 @@ it.each([
   ['with a password', 'https://a:b@otlp.example.com'],
   ['an address', 'https://10.0.0.1:4318'],
   ['a name that is not complete', 'http://otel-collector.monitoring:4318'],
+  ['a name that programs read as an address', 'https://a.1'],
+  ['port 0 of a Service', SERVICE.replace('4318', '0')],
+  ['port 0 of a host', 'https://otlp.example.com:0'],
+  ['a port that does not exist', 'https://otlp.example.com:99999'],
 ])('rejects a collector %s', (_what, collector) => {
   expect(mistakesWith('dev', (value) => (value['traces'] = { collector }))).toEqual([
     expect.stringContaining('traces.collector: must be'),

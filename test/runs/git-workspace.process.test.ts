@@ -6,10 +6,10 @@ import { Readable } from 'node:stream'
 import { buffer, text } from 'node:stream/consumers'
 import { expect, it, onTestFinished } from 'vitest'
 import type { PlanStep } from '../../contracts/agents.ts'
-import type { StartRunInput } from '../../contracts/api.ts'
+import { ForkRun, type StartRunInput } from '../../contracts/api.ts'
 import { until } from '../helpers/until.ts'
 import { gitService, HOST, RUNS_PUSH } from './git-rig.ts'
-import { alice, aRun, dataOf, follow, shell, typesOf } from './service-rig.ts'
+import { alice, aRun, dataOf, follow, operator, shell, typesOf } from './service-rig.ts'
 
 type Service = Awaited<ReturnType<typeof gitService>>
 
@@ -75,6 +75,27 @@ it.each(['linux-bwrap', 'linux-namespaces'])(
     expect(JSON.stringify(audit)).toContain(`commit ${base}`)
   },
 )
+
+it('gives the policy of the repository to the forks of its forks', async () => {
+  const place = await gitService()
+  const url = `${place.server.url}/team/app.git`
+  const turn = [shell('cat README')]
+  const agent = { kind: 'scripted' as const, plan: { turns: [turn, turn, turn] } }
+  const run = aRun('/', [], { workspace: { kind: 'git', url }, agent })
+  let { id } = await place.service.startRun(alice, run)
+  await follow(place.service, id)
+  await place.service.mergePolicy(operator, { redact_pii: true }, { repository: url })
+  for (const task of ['again', 'once more']) {
+    id = (await place.service.forkRun(alice, id, ForkRun.parse({ task }))).id
+    await follow(place.service, id)
+  }
+
+  const forked = await place.store.readRun(id)
+  expect(forked).toMatchObject({
+    settings: { redact_pii: true },
+    workspace: { kind: 'run', repository: url },
+  })
+})
 
 it('continues after a suspension from its checkpoint, without another clone', async () => {
   const place = await gitService()

@@ -1,120 +1,172 @@
-import { expect, it } from 'vitest'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { type PolicyScope, SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
+import { loadDeploymentKeys } from '../../runtime/api/keys/deployment-keys.ts'
 import { createSandboxPolicy } from '../../runtime/api/runs/admit/sandbox-policy.ts'
-import type { AuditTrail } from '../../runtime/api/runs/audit-trail.ts'
-import type { RunDeps } from '../../runtime/api/runs/deps.ts'
+import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import type { Caller } from '../../runtime/api/runs/service.ts'
-import type { RunRow, Transaction } from '../../runtime/store/store.ts'
+import { silentLog } from '../../runtime/kit/log.ts'
+import { openStore } from '../../runtime/store/open-store.ts'
+import type { RunRow } from '../../runtime/store/store.ts'
 
 const REPOSITORY = 'https://git.example.com/Team/App'
 const CEILING = { network_enabled: true, max_output_bytes: 4_194_304 }
 
-const as = (owner: string, role: Caller['role']): Caller => ({ owner, role }) as Caller
+const as = (owner: string, role: Caller['role']): Caller => ({ owner, role })
 const root = as('root', 'operator')
 
-function policies(runs: Readonly<Record<string, RunRow['workspace']>> = {}) {
-  const settings = new Map<string, string>()
-  const records: { params?: unknown; reasons?: readonly string[] }[] = []
-  const store = {
-    readSetting: async (name: string) => settings.get(name),
-    readRun: async (id: string) => ({ workspace: runs[id] }) as RunRow,
-    transaction: async <T>(work: (tx: Transaction) => Promise<T>) =>
-      work({
-        writeSetting: async (name: string, value: string) => void settings.set(name, value),
-      } as Transaction),
-  } as unknown as RunDeps['store']
-  const audit = {
-    append: async (_tx: unknown, _run: string, added: typeof records) => void records.push(...added),
-  }
+async function policies() {
+  const folder = await mkdtemp(join(tmpdir(), 'aw-policies-'))
+  const store = await openStore({ kind: 'sqlite', file: join(folder, 'store.db') }, { log: silentLog })
+  onTestFinished(async () => {
+    await store.close()
+    await rm(folder, { recursive: true })
+  })
   const policy = createSandboxPolicy(
     {
-      ...{ store, ceiling: SandboxSettings.parse(CEILING), clock: () => new Date(0) },
-      governance: { version: () => 'v' } as unknown as RunDeps['governance'],
+      store,
+      ceiling: SandboxSettings.parse(CEILING),
+      clock: () => new Date(),
+      governance: { version: () => 'v' },
     },
-    audit as unknown as AuditTrail,
+    createAuditTrail(await loadDeploymentKeys(join(folder, 'keys'))),
   )
   const set = (patch: SandboxSettingsPatch, scope: PolicyScope = {}) => policy.merge(root, patch, scope)
-  const networkOf = async (owner: string, workspace?: RunRow['workspace']) =>
-    (await policy.of({ owner, ...(workspace && { workspace }) })).network_enabled
-  return { policy, set, networkOf, records }
+  const networkOf = async (owner: string, workspace: RunRow['workspace'] = { kind: 'empty' }) =>
+    (await policy.of({ owner, workspace })).network_enabled
+  return { policy, store, set, networkOf }
 }
 
-const clone = (url: string) => ({ kind: 'git', url }) as RunRow['workspace']
-const filesOf = (runId: string) => ({ kind: 'run', runId }) as RunRow['workspace']
+const clone = (url: string): RunRow['workspace'] => ({ kind: 'git', url })
+const filesOf = (repository: string): RunRow['workspace'] => ({ kind: 'run', runId: 'run_1', repository })
 
-it('of a repository holds for its runs in every spelling, for their forks, and for no other run', async () => {
-  const { set, networkOf } = policies({ run_1: clone(REPOSITORY), run_2: filesOf('run_1') })
-  await set({ network_enabled: false }, { repository: REPOSITORY })
+describe('the policy of a repository', () => {
+  it('holds for runs on every spelling of its URL and for runs with their files', async () => {
+    const { set, networkOf } = await policies()
+    await set({ network_enabled: false }, { repository: REPOSITORY })
 
-  for (const url of [REPOSITORY, `${REPOSITORY}.git`, 'https://GIT.example.com:443/team/APP/'])
-    expect(await networkOf('ada', clone(url)), url).toBe(false)
-  expect(await networkOf('ada', filesOf('run_2'))).toBe(false)
-  for (const url of ['https://git.example.com/team/app2', 'https://git.example.com:8443/team/app'])
-    expect(await networkOf('ada', clone(url)), url).toBe(true)
-  expect(await networkOf('ada', { kind: 'empty' } as RunRow['workspace'])).toBe(true)
+    const spellings = [`${REPOSITORY}.git`, `${REPOSITORY}.GIT.git`, 'https://GIT.example.com:443/team/APP/']
+    for (const url of [REPOSITORY, ...spellings]) expect(await networkOf('ada', clone(url)), url).toBe(false)
+    expect(await networkOf('ada', filesOf(REPOSITORY))).toBe(false)
+  })
+
+  it('does not hold for other runs', async () => {
+    const { set, networkOf } = await policies()
+    await set({ network_enabled: false }, { repository: REPOSITORY })
+
+    for (const url of ['https://git.example.com/team/app2', 'https://git.example.com:8443/team/app'])
+      expect(await networkOf('ada', clone(url)), url).toBe(true)
+    expect(await networkOf('ada')).toBe(true)
+    expect(await networkOf('ada', { kind: 'run', runId: 'run_1' })).toBe(true)
+  })
+
+  it('is refused for a URL that cannot be cloned, and the error does not repeat a password', async () => {
+    const { policy } = await policies()
+
+    const error = await policy
+      .read(root, { repository: 'https://a:secret@git.example.com/x/y' })
+      .catch((thrown) => thrown)
+    expect(error).toMatchObject({ code: 'invalid_request' })
+    expect(String(error)).not.toContain('secret')
+  })
+
+  it('is in the audit with its scope', async () => {
+    const { set, store } = await policies()
+    await set({ network_enabled: false }, { repository: REPOSITORY })
+
+    const { items } = await store.readAudit({ limit: 10 })
+    expect(items.map(({ record }) => JSON.parse(record))).toMatchObject([
+      {
+        actor: 'person:root',
+        tool: 'policy.change',
+        reasons: [`changes network_enabled for runs on ${REPOSITORY}`],
+      },
+    ])
+  })
 })
 
-it('of an owner holds for the runs of this owner', async () => {
-  const { set, networkOf } = policies()
+it('the policy of an owner holds for the runs of this owner', async () => {
+  const { set, networkOf } = await policies()
   await set({ network_enabled: false }, { owner: 'ada' })
 
   expect([await networkOf('ada'), await networkOf('bob')]).toEqual([false, true])
 })
 
-it('adds up: the strictest value of all counts, whatever is set first', async () => {
-  const { policy, set } = policies()
-  await set({ max_output_bytes: 3_145_728 }, { owner: 'ada' })
-  await set({ max_output_bytes: 2_097_152 })
-  await set({ redact_pii: true, require_approval_for_all_shell: true }, { repository: REPOSITORY })
+describe('several policies', () => {
+  it('give the strictest value of all, in any order of setting them', async () => {
+    const { policy, set } = await policies()
+    await set({ max_output_bytes: 3_145_728 }, { owner: 'ada' })
+    await set({ max_output_bytes: 2_097_152 })
+    await set({ redact_pii: true, require_approval_for_all_shell: true }, { repository: REPOSITORY })
 
-  expect(await policy.of({ owner: 'ada', workspace: clone(REPOSITORY) })).toMatchObject({
-    max_output_bytes: 2_097_152,
-    require_approval_for_all_shell: true,
+    expect(await policy.of({ owner: 'ada', workspace: clone(REPOSITORY) })).toMatchObject({
+      max_output_bytes: 2_097_152,
+      require_approval_for_all_shell: true,
+    })
+    expect((await policy.read(root, { owner: 'ada' })).max_output_bytes).toBe(2_097_152)
   })
-  expect((await policy.read(root, { owner: 'ada' })).max_output_bytes).toBe(2_097_152)
+
+  it('cannot widen each other', async () => {
+    const { set } = await policies()
+    await set({ network_enabled: false })
+
+    await expect(set({ network_enabled: true }, { repository: REPOSITORY })).rejects.toMatchObject({
+      code: 'invalid_request',
+      message: expect.stringContaining('network_enabled'),
+    })
+  })
+
+  it('can be changed after the policy of all runs became stricter than one of their keys', async () => {
+    const { policy, set } = await policies()
+    await set({ max_output_bytes: 3_145_728 }, { owner: 'ada' })
+    await set({ max_output_bytes: 2_097_152 })
+
+    await set({ redact_pii: true }, { owner: 'ada' })
+
+    expect(await policy.read(root, { owner: 'ada' })).toMatchObject({
+      redact_pii: true,
+      max_output_bytes: 2_097_152,
+    })
+  })
 })
 
-it('cannot widen what is above it', async () => {
-  const { set } = policies()
-  await set({ network_enabled: false })
+it('changes of two operators at once are both kept', async () => {
+  const { policy, set } = await policies()
+  const patches = [{ network_enabled: false }, { redact_pii: true }, { max_output_bytes: 2_097_152 }]
 
-  await expect(set({ network_enabled: true }, { repository: REPOSITORY })).rejects.toMatchObject({
-    code: 'invalid_request',
-    message: expect.stringContaining('network_enabled'),
-  })
+  await Promise.all(patches.map((patch) => set(patch, { repository: REPOSITORY })))
+
+  expect(await policy.read(root, { repository: REPOSITORY })).toMatchObject(Object.assign({}, ...patches))
 })
 
-it('is changed by operators, and that of an owner is read by nobody else than operators, auditors and the owner', async () => {
-  const { policy } = policies()
+describe('the rights to policies', () => {
+  it('let only operators change them', async () => {
+    const { policy } = await policies()
 
-  for (const role of ['user', 'approver', 'auditor'] as const)
-    await expect(policy.replace(as('ada', role), {}, { owner: 'ada' })).rejects.toMatchObject({
+    for (const role of ['user', 'approver', 'auditor'] as const)
+      await expect(policy.replace(as('ada', role), {}, { owner: 'ada' })).rejects.toMatchObject({
+        code: 'forbidden',
+      })
+    expect(await policy.replace(root, { redact_pii: true }, { owner: 'ada' })).toMatchObject({
+      redact_pii: true,
+    })
+  })
+
+  it('let operators, auditors and the owner read the policy of an owner', async () => {
+    const { policy } = await policies()
+
+    await expect(policy.read(as('bob', 'user'), { owner: 'ada' })).rejects.toMatchObject({
       code: 'forbidden',
     })
-  await expect(policy.read(as('bob', 'user'), { owner: 'ada' })).rejects.toMatchObject({ code: 'forbidden' })
-  for (const caller of [as('ada', 'user'), as('eve', 'auditor'), root])
-    expect((await policy.read(caller, { owner: 'ada' })).network_enabled).toBe(true)
-  expect((await policy.read(as('bob', 'user'), { repository: REPOSITORY })).network_enabled).toBe(true)
-})
+    for (const caller of [as('ada', 'user'), as('eve', 'auditor'), root])
+      expect((await policy.read(caller, { owner: 'ada' })).network_enabled).toBe(true)
+  })
 
-it('refuses a repository that could not be cloned, without repeating a password', async () => {
-  const { policy } = policies()
+  it('let every caller read the policy of a repository', async () => {
+    const { policy } = await policies()
 
-  const error = await policy
-    .read(root, { repository: 'https://a:secret@git.example.com/x/y' })
-    .catch((thrown) => thrown)
-  expect(error).toMatchObject({ code: 'invalid_request' })
-  expect(String(error)).not.toContain('secret')
-})
-
-it('is in the audit with its scope', async () => {
-  const { set, records } = policies()
-  await set({ network_enabled: false }, { repository: REPOSITORY })
-
-  expect(records).toMatchObject([
-    {
-      params: { scope: { repository: REPOSITORY }, settings: { network_enabled: false } },
-      reasons: [`changes network_enabled for runs on ${REPOSITORY}`],
-    },
-  ])
+    expect((await policy.read(as('bob', 'user'), { repository: REPOSITORY })).network_enabled).toBe(true)
+  })
 })

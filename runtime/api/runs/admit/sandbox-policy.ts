@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import type { WorkspaceSource } from '../../../../contracts/api.ts'
 import { type PolicyScope, SandboxSettings, SandboxSettingsPatch } from '../../../../contracts/policy.ts'
 import { parseGitUrl } from '../../../../policies/agent/egress/git-url.ts'
 import { patternProblems } from '../../../../policies/agent/settings.ts'
 import { tighten, widenings } from '../../../../policies/agent/tighten.ts'
 import { canonicalJson } from '../../../kit/canonical-json.ts'
 import { SandboxError } from '../../../kit/errors.ts'
-import type { RunRow } from '../../../store/store.ts'
+import type { RunRow, Transaction } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import type { RunDeps } from '../deps.ts'
 import type { Caller } from '../service.ts'
@@ -18,15 +17,14 @@ const SETTING_NAMES = SandboxSettings.keyof().options
 export const notGranted = (settings: SandboxSettings, patch: SandboxSettingsPatch): string[] =>
   widenings(settings, patch).map(({ field, message }) => `${field}: ${message}`)
 
+const patternFaults = (patch: SandboxSettingsPatch): string[] =>
+  patternProblems(patch).map(({ index, message }) => `destructive_command_patterns.${index}: ${message}`)
+
 /** Everything that is wrong with a patch: patterns that cannot act, wishes beyond the ceiling. */
-function problemsOf(ceiling: SandboxSettings, patch: SandboxSettingsPatch): string[] {
-  return [
-    ...patternProblems(patch).map(
-      ({ index, message }) => `destructive_command_patterns.${index}: ${message}`,
-    ),
-    ...notGranted(ceiling, patch),
-  ]
-}
+const problemsOf = (ceiling: SandboxSettings, patch: SandboxSettingsPatch): string[] => [
+  ...patternFaults(patch),
+  ...notGranted(ceiling, patch),
+]
 
 /** Settings of a run: the policy, tightened by those in force for its workspace and by the request that starts it. */
 export function settingsOfRun(
@@ -50,41 +48,31 @@ export function settingsOfRun(
   )
 }
 
-/** What the policy of a run depends on. */
-type PolicyOf = Pick<RunRow, 'owner'> & { readonly workspace?: WorkspaceSource | RunRow['workspace'] }
-
-/** Forks of forks. */
-const MAX_ORIGINS = 100
+/** The repository from which the files of a run come, if a run cloned it. */
+export function repositoryOfFiles(workspace: RunRow['workspace']): string | undefined {
+  if (workspace.kind === 'git') return workspace.url
+  return workspace.kind === 'run' ? workspace.repository : undefined
+}
 
 /**
  * The policies that operators have stored, under the ceiling: of the deployment, of owners and of repositories. Each can only
- * tighten what is above it. A run has the policies of the deployment, of its owner and of the repository that it clones.
+ * tighten the level above it. A run has the policies of the deployment, of its owner and of the repository of its files.
  */
-export function createSandboxPolicy(
-  { store, ceiling, governance, clock }: Pick<RunDeps, 'store' | 'ceiling' | 'governance' | 'clock'>,
-  audit: AuditTrail,
-) {
-  const stored = async (name: string): Promise<SandboxSettingsPatch> =>
-    SandboxSettingsPatch.parse(JSON.parse((await store.readSetting(name)) ?? '{}'))
-  /** What a policy of this scope tightens. */
-  const above = async (name: string): Promise<SandboxSettings> =>
-    name === SETTING ? ceiling : tighten(ceiling, await stored(SETTING))
-
-  async function write(
-    caller: Caller,
-    patch: SandboxSettingsPatch,
-    scope: PolicyScope,
-  ): Promise<SandboxSettings> {
+export function createSandboxPolicy({ store, ceiling, governance, clock }: PolicyDeps, audit: AuditTrail) {
+  async function change(caller: Caller, scope: PolicyScope, patch: PatchOf): Promise<SandboxSettings> {
     if (caller.role !== 'operator')
       throw new SandboxError('forbidden', 'only an operator may change the policy')
     const name = nameOf(scope)
-    const base = await above(name)
-    const problems = problemsOf(base, patch)
-    if (problems.length > 0) throw new SandboxError('invalid_request', problems.join('; '))
-    const settings = tighten(base, patch)
-    const before = tighten(base, await stored(name))
-    await store.transaction(async (tx) => {
-      await tx.writeSetting(name, JSON.stringify(patch))
+    return store.transaction(async (tx) => {
+      // The lock of the deployment's chain: of two changes at once, the second one reads the result of the first.
+      await tx.auditHead('')
+      const base = await above(tx, ceiling, name)
+      const before = await stored(tx, name)
+      const { asked, result } = patch(before)
+      const problems = [...patternFaults(result), ...notGranted(base, asked)]
+      if (problems.length > 0) throw new SandboxError('invalid_request', problems.join('; '))
+      const settings = tighten(base, result)
+      await tx.writeSetting(name, JSON.stringify(result))
       await audit.append(tx, '', [
         {
           kind: 'policy.changed',
@@ -92,54 +80,64 @@ export function createSandboxPolicy(
           callId: `policy_${randomUUID().replaceAll('-', '')}`,
           actor: `person:${caller.owner}`,
           tool: 'policy.change',
-          params: name === SETTING ? patch : { scope, settings: patch },
+          params: name === SETTING ? result : { scope, settings: result },
           policyVersion: governance.version(settings),
-          reasons: differing(before, settings).map((field) => `changes ${field}${wordsOf(scope)}`),
+          reasons: differing(tighten(base, before), settings).map(
+            (field) => `changes ${field}${wordsOf(scope)}`,
+          ),
           at: clock().toISOString(),
         },
       ])
       await caller.keep?.(tx, settings)
+      return settings
     })
-    return settings
   }
 
   return {
     read: async (caller: Caller, scope: PolicyScope): Promise<SandboxSettings> => {
       requireReader(caller, scope)
       const name = nameOf(scope)
-      return tighten(await above(name), await stored(name))
+      return tighten(await above(store, ceiling, name), await stored(store, name))
     },
     /** The policy of a run, before its settings and its request. */
     of: async ({ owner, workspace }: PolicyOf): Promise<SandboxSettings> => {
-      const repository = await repositoryOf(store, workspace)
+      const repository = workspace && repositoryOfFiles(workspace)
       const names = [
         SETTING,
         nameOf({ owner }),
         ...(repository === undefined ? [] : [nameOf({ repository })]),
       ]
-      return tighten(ceiling, ...(await Promise.all(names.map(stored))))
+      return tighten(ceiling, ...(await Promise.all(names.map((name) => stored(store, name)))))
     },
-    replace: write,
-    merge: async (
-      caller: Caller,
-      patch: SandboxSettingsPatch,
-      scope: PolicyScope,
-    ): Promise<SandboxSettings> => write(caller, { ...(await stored(nameOf(scope))), ...patch }, scope),
+    replace: (caller: Caller, patch: SandboxSettingsPatch, scope: PolicyScope) =>
+      change(caller, scope, () => ({ asked: patch, result: patch })),
+    /** Keys that the patch does not name stay, also those that a level above has tightened since. */
+    merge: (caller: Caller, patch: SandboxSettingsPatch, scope: PolicyScope) =>
+      change(caller, scope, (before) => ({ asked: patch, result: { ...before, ...patch } })),
   }
 }
 
-/** The repository of a run, or of the run that its files come from. */
-async function repositoryOf(
-  store: Pick<RunDeps['store'], 'readRun'>,
-  workspace: PolicyOf['workspace'],
-): Promise<string | undefined> {
-  let found = workspace
-  for (let left = MAX_ORIGINS; found?.kind === 'run' && left > 0; left--)
-    found = (await store.readRun(found.runId))?.workspace
-  return found?.kind === 'git' ? found.url : undefined
+type PolicyDeps = Pick<RunDeps, 'ceiling' | 'clock'> & {
+  readonly store: Pick<RunDeps['store'], 'transaction' | 'readSetting'>
+  readonly governance: Pick<RunDeps['governance'], 'version'>
 }
 
-/** Everybody may read what holds for all runs, and for a repository. The policy of an owner concerns nobody else. */
+/** The parts of a run that decide which policies it has. */
+type PolicyOf = Pick<RunRow, 'owner'> & Partial<Pick<RunRow, 'workspace'>>
+
+/** The stored policy after a change, and the keys that the caller asked for. */
+type PatchOf = (before: SandboxSettingsPatch) => Readonly<Record<'asked' | 'result', SandboxSettingsPatch>>
+
+type Reading = Pick<Transaction, 'readSetting'>
+
+const stored = async (reading: Reading, name: string): Promise<SandboxSettingsPatch> =>
+  SandboxSettingsPatch.parse(JSON.parse((await reading.readSetting(name)) ?? '{}'))
+
+/** The settings that a policy of this name tightens. */
+const above = async (reading: Reading, ceiling: SandboxSettings, name: string): Promise<SandboxSettings> =>
+  name === SETTING ? ceiling : tighten(ceiling, await stored(reading, SETTING))
+
+/** Every caller may read the policies of all runs and of repositories; only operators, auditors and the owner read an owner's policy. */
 function requireReader({ role, owner: caller }: Caller, { owner }: PolicyScope): void {
   if (owner === undefined || owner === caller || role === 'operator' || role === 'auditor') return
   throw new SandboxError(
@@ -156,7 +154,7 @@ function nameOf({ repository, owner }: PolicyScope): string {
   if (!parsed.ok) throw new SandboxError('invalid_request', parsed.reason)
   const { host, port, path } = parsed.repository
   // Many servers ignore case, so another spelling must not be a way around the policy.
-  return `${SETTING}/repository/${host}:${port}/${path.toLowerCase()}`
+  return `${SETTING}/repository/${host}:${port}/${path.toLowerCase().replace(/(?:\.git)+$/, '')}`
 }
 
 function wordsOf({ repository, owner }: PolicyScope): string {

@@ -26,7 +26,7 @@ import {
   requireOrigin,
   settingsOfOrigin,
 } from './origin.ts'
-import { type SandboxPolicy, settingsOfRun } from './sandbox-policy.ts'
+import { repositoryOfFiles, type SandboxPolicy, settingsOfRun } from './sandbox-policy.ts'
 import { parseSettings, readSettingsFile } from './settings-file.ts'
 import { type SettingsSource, settleSettings } from './settings-in-force.ts'
 import { refuseFullStorage } from './storage-limit.ts'
@@ -114,7 +114,7 @@ async function prepare({ run: deps, policy }: StartDeps, caller: Caller, wanted:
   const { kind, task, interactive, request } = wanted
   const agent = wanted.agent && (await admitAgent(deps, wanted.agent, caller.owner))
   const origin = wanted.origin ?? (await originOfFiles(deps, caller, request.workspace))
-  const workspace = await admitSource(deps, request.workspace, kind)
+  const workspace = withRepository(await admitSource(deps, request.workspace, kind), origin)
   const run = {
     id: timeOrderedId(kind === 'agent' ? 'run' : 'sbx', deps.clock()),
     kind,
@@ -155,6 +155,12 @@ async function originOfFiles(
 ): Promise<Origin | undefined> {
   if (workspace.kind !== 'run') return undefined
   return { run: await requireOrigin(store, caller, workspace.runId), parts: ['workspace'] }
+}
+
+/** A run with the files of another one keeps the repository from which they come. */
+function withRepository(workspace: WorkspaceSource, origin: Origin | undefined): RunRow['workspace'] {
+  const repository = origin && repositoryOfFiles(origin.run.workspace)
+  return workspace.kind === 'run' ? { ...workspace, ...present({ repository }) } : workspace
 }
 
 async function admitSource(
