@@ -4,7 +4,7 @@ import { headMac, paramsHash, recordMac } from './mac.ts'
 import type { AuditKey, AuditRow } from './record.ts'
 
 type Said = Omit<AuditRecord, 'version' | 'sequence' | 'keyId'>
-/** These carry the final head of a run's chain, and are written by functions of their own. */
+/** These carry the final head of a run's chain, and separate functions write them. */
 type Sealing = 'seal' | 'run.erased'
 
 /** A record to be written about one action: before it (`intent`), after it (`outcome`), or together with it. */

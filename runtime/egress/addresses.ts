@@ -105,7 +105,7 @@ export interface AddressQuestion {
   readonly own: readonly string[]
   /** The entry's `addresses`. The host may have no address outside them. */
   readonly allowed?: readonly string[] | undefined
-  /** Private addresses are allowed, and those of this machine. Metadata addresses never are. */
+  /** Private addresses and the addresses of this machine are allowed. Metadata addresses never are. */
   readonly isPrivateAllowed?: boolean | undefined
 }
 

@@ -7,7 +7,7 @@ import { secure } from './upstream-tls.ts'
 
 export interface ConnectOptions extends Dialler {
   readonly connections: Connections
-  /** Roots that a destination's certificate may have. @default those of Node */
+  /** Roots that a destination's certificate may have. @default the roots of Node */
   readonly roots?: readonly string[] | undefined
 }
 

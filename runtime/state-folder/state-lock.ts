@@ -71,7 +71,7 @@ const LOOK_AGAIN_MS = 100
 type Waiting = { readonly withinMs: number; readonly onWait: () => void }
 
 /**
- * Locks the state folder like `lockStateFolder`, but waits for a service that stops, such as that of a command that has just
+ * Locks the state folder like `lockStateFolder`, but waits for a service that stops, such as the service of a command that has just
  * ended. A service that serves requests is not waited for.
  */
 export async function lockStateFolderWhenFree(

@@ -147,5 +147,5 @@ export const Roles = z.enum(['user', 'auditor', 'approver', 'operator'])
 export const RestrictionKinds = z.enum(['run', 'owner', 'all'])
 export const RestrictionLevels = z.enum(['normal', 'read-only', 'no-network', 'frozen'])
 export const FolderOrigins = z.enum(['first_run', 'trust'])
-/** How somebody determined what a run works on. `source`: contributed to the run from whose checkpoint it began. */
+/** How a person or a program determined the task or the files of a run. `source`: contributed to the run from whose checkpoint it began. */
 export const Contributions = z.enum(['start', 'upload', 'turn', 'command', 'file', 'answer', 'source'])

@@ -1,7 +1,7 @@
 import type * as z from 'zod'
 import type { Contributions } from './columns.ts'
 
-/** A person or a program that determined what a run works on. */
+/** A person or a program that determined the task or the files of a run. */
 export interface ContributionRow {
   readonly runId: string
   /** Owner of the credential. */

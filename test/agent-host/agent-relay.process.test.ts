@@ -115,7 +115,7 @@ it('passes a refusal of the proxy on unchanged', async () => {
   expect((await ask('CONNECT a.example:443 HTTP/1.1', authorization)).head).toBe(refusal)
 })
 
-it('answers 502 if the proxy cannot be reached, and ends all tunnels when it is closed', async () => {
+it('returns 502 if the proxy cannot be reached, and ends all tunnels when it is closed', async () => {
   const proxy = await startProxy()
   const dead = await startRelay(new URL('http://127.0.0.1:9'))
   const { relay, ask, authorization } = await startRelay(proxy.url)

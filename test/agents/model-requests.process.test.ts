@@ -22,7 +22,7 @@ const frozen = (seconds: number) => busy(seconds, { [EGRESS_RULE_HEADER]: 'restr
 /** More often than the agent runtime repeats a request by itself. */
 const MANY = 8
 
-it('waits for a proxy without a lease, tells people once, and the turn goes on', async () => {
+it('waits for a proxy without a lease, reports it once, and the turn goes on', async () => {
   const reason = { [EGRESS_REASON_HEADER]: 'Connection refused: no lease.' }
   const proxy = await aModel((_request, index) => (index < MANY ? busy(0, reason) : { text: 'Hello.' }))
   const waits: string[] = []

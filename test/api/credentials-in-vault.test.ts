@@ -35,7 +35,7 @@ function place() {
 
 const UNAVAILABLE = new SandboxError('credential_unavailable', 'the vault cannot be reached')
 
-describe('a credential that is set where there is a vault', () => {
+describe('a credential that is set in a deployment with a vault', () => {
   test('is in the vault, and the store has its version only', async () => {
     const { store, service, changes, credentials } = place()
 

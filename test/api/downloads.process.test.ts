@@ -35,7 +35,7 @@ async function endlessDownloads() {
   return { harness, open, ended }
 }
 
-it('limits the open downloads of one owner, also over several keys, and not those of others', async () => {
+it('limits the open downloads of one owner, also over several keys, and not the downloads of others', async () => {
   const { harness, open, ended } = await endlessDownloads()
   const { ada, operator } = harness.keys
   const second = harness.store.addKey(generateApiKey(), 'ada')

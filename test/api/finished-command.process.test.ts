@@ -54,7 +54,7 @@ async function start(events: (commandId: string) => RunEvent[]) {
 }
 
 describe('a command with Accept: application/json', () => {
-  test('is answered with one document of its result, its output and what was refused', async () => {
+  test('returns one document with its result, its output and the refused connections', async () => {
     const { exec } = await start((id) => [
       output(id, 'a "b"\n\u0000'),
       output('cmd_other', 'not mine'),
@@ -212,7 +212,7 @@ test.for<[string | undefined, boolean]>([
   expect(isPreferred(JSON_TYPE, 'text/event-stream', accept)).toBe(expected)
 })
 
-test('Prefer: respond-async only starts a command, whatever is accepted', async () => {
+test('Prefer: respond-async only starts a command, for every accepted type', async () => {
   const { exec } = await start(() => [])
 
   expect((await exec({ accept: JSON_TYPE, prefer: 'respond-async' })).statusCode).toBe(202)

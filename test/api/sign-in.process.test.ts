@@ -93,7 +93,7 @@ describe('an access token', () => {
     expect([await create('ann'), await create('ada'), await create('rita')]).toEqual([201, 403, 403])
   })
 
-  test('works beside API keys', async () => {
+  test('works together with API keys', async () => {
     const { ask, keys } = startWithSignIn()
     expect((await ask(keys.ada)).status).toBe(200)
     expect((await ask(await server.token('ada'))).status).toBe(200)

@@ -144,7 +144,7 @@ test('a run is not touched by a collector that fails, or that is not there', asy
   }
 })
 
-test('begins a trace of its own for an invalid traceparent', async () => {
+test('begins a new trace for an invalid traceparent', async () => {
   const collector = await aCollector()
   const service = await aService({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url })
 

@@ -134,7 +134,7 @@ describe('the models of an environment', () => {
     expect(read(apiEnv(environment)).models).toEqual({ kinds: ['scripted'], names: {} })
   })
 
-  it.each(['dev', 'local', 'prod'] as const)('are those of GitHub in %s', (name) => {
+  it.each(['dev', 'local', 'prod'] as const)('are scripted agents and Copilot in %s', (name) => {
     expect(apiEnv(anEnvironment(name))).toMatchObject({
       AGENTWEAVER_AGENT_KINDS: 'scripted,copilot',
       AGENTWEAVER_COPILOT_MODELS: 'claude-sonnet-4.5,gpt-5',

@@ -33,7 +33,7 @@ const apiEnv = (environment: Environment): Fields =>
   )
 
 describe("the API's destinations of sandboxes", () => {
-  it('are those of the policy file, under the names of the environment', () => {
+  it('are the classes of the policy file, under the names of the environment', () => {
     const values = {
       'login-host': 'login.microsoftonline.com',
       'user-token-vault': 'agentweaver-dev-users.vault.azure.net',

@@ -61,7 +61,7 @@ describe('agentweaver cp', () => {
     expect((await readdir(cwd)).sort()).toEqual(['a.txt', 'new', 'tool'])
   })
 
-  test('copies a folder out and in, and says what was left out', async () => {
+  test('copies a folder out and in, and names the entries that were left out', async () => {
     const cwd = await here()
     await inSandbox(
       'mkdir -p tree/empty tree/.git tree/sub && echo x > tree/.git/config && echo y > tree/sub/y && ln -s /etc/passwd tree/link && mkfifo tree/pipe && echo ref > tree/HEAD && echo "{}" > tree/package.json',

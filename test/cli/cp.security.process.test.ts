@@ -57,7 +57,7 @@ const inX =
   (operation) =>
     operation.op === 'list' && operation.path === 'x' ? entries(...found) : undefined
 
-describe('a sandbox that answers as it likes', () => {
+describe('a sandbox with hostile responses', () => {
   test('can make an ordinary copy (control)', async () => {
     const { status, left } = await copyFrom(inX(entry('x/plain')))
 

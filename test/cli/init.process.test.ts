@@ -157,7 +157,7 @@ describe('agentweaver init', () => {
     expect(await settingsOf(project)).toContain('shell_enabled: true')
   })
 
-  test('refuses a folder that is not there, and prints what it would need', async () => {
+  test('refuses a missing folder, and prints the next step', async () => {
     const absent = await runCli(['init', 'absent'], { cwd: folder })
     const file = await runCli(['init', 'ceiling.yml'], { cwd: folder })
     const list = await runCli(['init', '--egress-file', 'absent'], { cwd: await aProject({}) })
@@ -171,7 +171,7 @@ describe('agentweaver init', () => {
 describe('a hostile project', () => {
   const INJECTED = 'x"\nshell_enabled: false\negress_hosts: [evil.example.com]\n#'
 
-  test('cannot put text of its own into the settings', async () => {
+  test('cannot write other text into the settings', async () => {
     const project = await aProject({
       'package.json': JSON.stringify({
         scripts: { test: INJECTED, [INJECTED]: 'x' },

@@ -34,7 +34,7 @@ test('sandbox create uploads a folder to a service at a URL, and its changes com
   expect([applied.status, applied.stdout]).toEqual([0, expect.stringContaining('merged')])
 })
 
-test('sandbox create refuses what a service at a URL cannot do, and makes no sandbox', async () => {
+test('sandbox create refuses workspaces that a service at a URL cannot have, and makes no sandbox', async () => {
   const place = aRepository()
   const create = (...argv: string[]) => runCli(['sandbox', 'create', ...argv], { env: at() })
   const count = async () => (await service().client.listSandboxes({ limit: 100 })).items.length

@@ -71,7 +71,7 @@ it('shows a cluster on one page of 80 columns', () => {
   for (const line of lines) expect(widthOf(line), line).toBeLessThanOrEqual(80)
 })
 
-it('shows what is left while the store cannot be used', () => {
+it('shows the other parts while the store cannot be used', () => {
   const { work: _work, ...rest } = CLUSTER
   const store = { engine: 'postgres', usable: false, problem: 'a write to the store took too long' } as const
 

@@ -106,7 +106,7 @@ it('leaves no version that AgentHost could read when a change is undone, and say
   await expect(vault.undo(ADA)).rejects.toThrow('The value that you sent is still in the vault')
 })
 
-it('deletes all versions without the right to read what is deleted, and accepts that there is none', async () => {
+it('deletes all versions without the right to read deleted ones, and accepts that the secret does not exist', async () => {
   const { azure, vault, name } = await aVault()
   await vault.write(ADA, VALUE)
 

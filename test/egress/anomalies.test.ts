@@ -140,7 +140,7 @@ describe('names that look random', () => {
     expect(found).toEqual([])
   })
 
-  it('are not those of registries, mirrors and machines', () => {
+  it('are not the hosts of registries, mirrors and machines', () => {
     const entries = PRESET_NAMES.map((preset) => `    - { preset: ${preset}, why: a registry }\n`).join('')
     const policy = loadEgressPolicy(
       `apiVersion: agentweaver.io/v1\nkind: EgressPolicy\nname: all\nclasses:\n  agent:\n${entries}  command: []\n`,

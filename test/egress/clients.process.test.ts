@@ -13,7 +13,7 @@ describe.each(BACKENDS)('real programs in $name, through the proxy', (backend) =
     clients: CLIENTS,
     toolRoots,
     more: ({ run, runAlone, site }) => {
-      it('shows the certificate of the proxy for a terminated host, and that of the host for another', async () => {
+      it('shows the certificate of the proxy for a terminated host, and the certificate of the host for another', async () => {
         const issuer = (name: 'pypi' | 'spliced') =>
           run(`curl -sSv ${site.url(name)}/ -o /dev/null 2>&1 | grep issuer`).then(({ stdout }) =>
             stdout.trim(),

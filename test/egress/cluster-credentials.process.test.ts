@@ -44,7 +44,7 @@ describe('a command of a pod', () => {
     expect(JSON.stringify([await events(), control.lines])).not.toContain(CANARY)
   })
 
-  it('gets no other path, and no host for a credential of its own or of another run', async () => {
+  it('gets no other path, and no other host for its credential or for the credential of another run', async () => {
     const all = await rig()
     const { get } = await givenRun(all)
     const other = await givenRun(all)
@@ -66,7 +66,7 @@ describe('a command of a pod', () => {
     expect(all.authorizations).toEqual([`Bearer ${CANARY}`])
   })
 
-  it('is told that the process with the credentials is gone', async () => {
+  it('gets an error if the process with the credentials is gone', async () => {
     const all = await rig()
     const { get } = await givenRun(all)
     expect(await get()).toMatch(/^HTTP\/1\.1 200 /)

@@ -195,7 +195,7 @@ it('reports nothing while a replica is connected', async () => {
   expect(told).toEqual([])
 })
 
-it('gives AgentHost a token of its own if its agent calls a model, and commands none without network access', async () => {
+it('gives AgentHost a separate token if its agent calls a model, and commands none without network access', async () => {
   const { egress, connect, client, given, opened } = rig({ networkEnabled: false, hasRoute: true })
 
   const network = await connect()

@@ -179,7 +179,7 @@ it('refuses a request for a while if the token endpoint is down, without asking 
   expect(rig.azure.entra.tokenRequests()).toHaveLength(2)
 })
 
-it('says what is wrong if Entra does not know the service account of the proxy', async () => {
+it('names the reason if Entra does not know the service account of the proxy', async () => {
   const rig = await startFoundry()
   const { ask } = await givenFoundryRun(rig)
   await rig.azure.project({ subject: 'system:serviceaccount:agentweaver-sandboxes:agentweaver-agent-host' })

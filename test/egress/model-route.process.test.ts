@@ -167,7 +167,7 @@ describe('a token', () => {
     expect(requests).toEqual([])
   })
 
-  it('of another run reaches only the model of that run, and that of no run nothing', async () => {
+  it('of another run reaches only the model of that run, and the token of no run reaches nothing', async () => {
     const { ask, apply, state, requests } = await modelRig({ hasKey: false })
     await apply(state(), state({ models: ['n'] }, 'run-2'))
     const token = await tokenOf({ runId: 'run-2' })

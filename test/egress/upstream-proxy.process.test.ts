@@ -63,7 +63,7 @@ it('terminates TLS behind it, and still refuses what the list refuses', async ()
   expect(asked).toEqual([`${HOST}:${port}`])
 })
 
-it('reaches a host with addresses of its own directly, and checks them', async () => {
+it('reaches a host with listed addresses directly, and checks them', async () => {
   const site = await servers()
   const { upstream, asked } = await companyProxy()
   const { socketPath } = await proxyRig({ ports: [site.tls], resolve, upstream })

@@ -30,7 +30,7 @@ it('are counted in every folder, with their space on the disk', async () => {
   expect(bytes).toBeGreaterThanOrEqual(64 * KIB)
 })
 
-it('are counted under names that are no text, and beside them', async () => {
+it('are counted also if a name is no text', async () => {
   const path = await folder()
   const odd = Buffer.concat([Buffer.from(`${path}/`), Buffer.from([0xff])])
   await mkdir(odd)

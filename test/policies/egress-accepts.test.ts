@@ -14,7 +14,7 @@ describe('the key accepts', () => {
     expect(classes.agent[0]).toMatchObject({ accepts: 'registry' })
   })
 
-  it('is git in the entries of git servers, and github in those of GitHub', () => {
+  it('is git in the entries of git servers, and github in the entries of GitHub', () => {
     const git = (preset: string) =>
       loadEgressPolicy(
         withEntry(`{${preset}, mode: full, repositories: [team/app], why: the tests need this host}`),

@@ -148,7 +148,7 @@ it("is refused for a host that the operator's settings leave out, also to the op
   await stop(id)
 })
 
-it('is announced by a run that was suspended meanwhile, when it continues', async () => {
+it('is announced when a suspended run continues', async () => {
   const { start, stop, allow, service, store } = await aPlace()
   const { id } = await start({ require_approval_for_all_shell: true })
   const isIn = async (state: string) => (await service.readRun(alice, id)).state === state

@@ -19,7 +19,7 @@ function depsWithBrokenStore() {
   return { ...deps, presence: createPresence(deps) }
 }
 
-it('returns what it knows while the store cannot be used', async () => {
+it('returns the other parts while the store cannot be used', async () => {
   const found = await readDiagnostics(depsWithBrokenStore(), { owner: 'root', role: 'operator' })
 
   expect(found.store).toEqual({

@@ -70,7 +70,7 @@ async function aPlace(ceiling: string, limits = 'mode: full', { upstream = false
   return { ...started, run, served, company, url: `https://${HOST}:${port}/` }
 }
 
-it('gives the commands of a run the listed hosts, and shows what was refused', async () => {
+it('gives the commands of a run the listed hosts, and shows the refused connections', async () => {
   const { run, url, store } = await aPlace('network_enabled: true\n')
 
   const { id, events } = await run(

@@ -149,7 +149,7 @@ it('does not begin a run if the proxy does not run', async () => {
   expect(model.requests).toEqual([])
 })
 
-it('tells the agent and people why a request to its model was refused', async () => {
+it('gives the agent and people the reason why a request to its model was refused', async () => {
   const { start, service } = await aPlace(() => ({
     status: 307,
     headers: { location: 'http://127.0.0.1:1/' },

@@ -19,7 +19,7 @@ const aFile = (size: number): ManifestEntry => ({
 })
 const last = new Map([[FILE, { content: CONTENT, offset: 0, size: GIBIBYTE }]])
 
-it('lets a sandbox send a file again whose size is not that of the last checkpoint', () => {
+it('lets a sandbox send a file again whose size has changed since the last checkpoint', () => {
   expect(planPacks([aFile(GIBIBYTE)], last)).toMatchObject({ kept: last, groups: [] })
   expect(planPacks([aFile(5)], last).groups).toEqual([[{ sha256: FILE, size: 5 }]])
 })

@@ -63,7 +63,7 @@ describe('the limit of what one owner stores', () => {
     await expect(tooLarge).rejects.toMatchObject({ code: 'payload_too_large' })
   })
 
-  it('limits an upload to what is left', async () => {
+  it('limits an upload to the rest of the storage', async () => {
     const deps = await aStoreWith(10)
     await deps.store.writeContent({ owner: 'ada', maxBytes: 99 }, bytes(4))
     const upload = (length: number) =>

@@ -9,7 +9,7 @@ export type FinalDecision = {
 }
 
 type Call = {
-  /** Whether the control plane has reported that somebody has to decide. */
+  /** Whether the control plane has reported that a person has to decide. */
   isPending?: boolean
   final?: FinalDecision
   waitUntilMs: number
@@ -60,7 +60,7 @@ export class DecisionTable {
     return promise.finally(() => signal.removeEventListener('abort', onAbort))
   }
 
-  /** Whether a call waits for a decision that may take long, because somebody has to make it. */
+  /** Whether a call waits for a decision that may take long, because a person has to make it. */
   isPending(callId: string): boolean {
     const call = this.#calls.get(callId)
     return call?.isPending === true && call.final === undefined

@@ -11,7 +11,7 @@ export const COMPARE =
   '-c core.quotePath=false diff-tree -r -M -l2000 --full-index --no-color --no-ext-diff --no-textconv'
 
 /**
- * Compares the files with the base commit by content, through an index of its own: the index, the configuration and the
+ * Compares the files with the base commit by content, through a separate index: the index, the configuration and the
  * attributes of the workspace can hide changes. Then makes a bundle of the commits, with the uncommitted changes as the
  * last one. Prints each part as `NAME SIZE`, a line feed, and its bytes.
  */
@@ -77,7 +77,7 @@ export const streamChanges = (
     'compare the files with the base commit',
   )
 
-/** Streams what a script prints. Without an exit status of 0, the stream fails with the message of git. */
+/** Streams the output of a script. Without an exit status of 0, the stream fails with the message of git. */
 export function streamScript(toolbox: GitToolbox, script: GitScript, what: string): PassThrough {
   const out = new PassThrough()
   const stop = new AbortController()

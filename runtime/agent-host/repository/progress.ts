@@ -50,7 +50,7 @@ export class GitMessages {
 }
 
 /**
- * The lines that say why git failed: what the egress proxy or the server said, and git's own last sentence. Git also
+ * The lines that say why git failed: the message of the egress proxy or the server, and git's own last sentence. Git also
  * prints general advice, which is left out.
  */
 export function failureText(lines: readonly string[]): string {

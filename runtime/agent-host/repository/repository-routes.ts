@@ -8,7 +8,7 @@ import type { Log } from '../../kit/log.ts'
 import type { RunSession } from '../session/run-session.ts'
 
 /**
- * Clones a repository into the workspace before the first turn, reports what a run changed in it, and pushes the commits of
+ * Clones a repository into the workspace before the first turn, reports the changes of a run, and pushes the commits of
  * another run for a person.
  */
 export function registerRepositoryRoutes(

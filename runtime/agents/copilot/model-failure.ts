@@ -47,7 +47,7 @@ export const FILTERED: Failed = failed(
   "The content filter of the model's server stopped its last answer, before it reported an outcome. Change the task, or use another model.",
 )
 
-/** The failure for a turn in which several answers in a row had only calls that cannot be carried out. */
+/** The failure for a turn in which several responses in a row had only calls that cannot be carried out. */
 export const onlyUnusable = (answers: number, last: { readonly tool: string }): Failed =>
   failed(
     'ended_without_outcome',

@@ -10,7 +10,7 @@ export const UnusableCall = z.strictObject({
 })
 export type UnusableCall = z.infer<typeof UnusableCall>
 
-/** The turn ends after this many answers in a row whose calls are all unusable. */
+/** The turn ends after this many responses in a row whose calls are all unusable. */
 const MAX_UNUSABLE_ANSWERS = 3
 
 /** Maximum size of arguments and of the runtime's error text, because they become part of an event. */
@@ -37,7 +37,7 @@ export class UnusableCalls {
   #last: UnusableCall | undefined
   #unusableAnswers = 0
 
-  /** The last of these calls, if the model has made no other calls in several answers in a row. */
+  /** The last of these calls, if the model has made no other calls in several responses in a row. */
   get givenUp(): { readonly answers: number; readonly last: UnusableCall } | undefined {
     if (this.#unusableAnswers < MAX_UNUSABLE_ANSWERS || !this.#last) return undefined
     return { answers: this.#unusableAnswers, last: this.#last }

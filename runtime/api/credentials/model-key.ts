@@ -8,7 +8,7 @@ const RESERVED = {
   [PROXY_IDENTITY]: 'tokens of the Azure identity of the egress proxy',
 } as const
 
-/** The credentials of the proxy: those of the operator's list, and the key of the model server. */
+/** The credentials of the proxy: the operator's list, and the key of the model server. */
 export function withModelKey(
   credentials: Credentials,
   { openaiApiKey, modelCredential }: { readonly openaiApiKey?: string; readonly modelCredential?: string },

@@ -280,7 +280,7 @@ export class LocalEgress implements SandboxEgress {
     return valueHere(await this.#options.credentials.read(credential, opened.owner))
   }
 
-  /** What a sandbox may reach. Undefined without network access. */
+  /** The destinations of a sandbox. Undefined without network access. */
   async #read(sandbox: EgressSandbox): Promise<Opened | undefined> {
     const { runId, generation, socketPath, brokerPath, signal } = sandbox
     const { store, rules, credentials, clock } = this.#options

@@ -81,7 +81,7 @@ async function connected(
       sandbox.detach()
     },
     async release(reason) {
-      // First, so that the proxy reports what it has counted before the run ends.
+      // First, so that the proxy reports its counts before the run ends.
       await close()
       await sandbox.release(reason)
     },

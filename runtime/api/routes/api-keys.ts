@@ -50,7 +50,7 @@ export const apiKeyRoutes: FastifyPluginAsyncZod<RouteDeps & { readonly keys: Ke
   app.post('', { schema: createSchema }, async (request, reply) => {
     let secret: string | undefined
     reply.code(201)
-    // The secret is not part of what is stored under the idempotency key.
+    // The secret is not stored under the idempotency key.
     const created = await once(request, reply, async (caller) => {
       const { key, ...view } = await keys.create(caller, request.body)
       secret = key

@@ -5,7 +5,7 @@ import { callerOf } from '../http/authenticate.ts'
 import { GUARDED, MutationHeaders, problems, RunParams } from '../http/schemas.ts'
 import type { RouteDeps } from './deps.ts'
 
-/** What a run may reach through the egress proxy, and what it has reached. */
+/** The destinations that a run may reach through the egress proxy, and its connections. */
 export const egressRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
   const readSchema = {
     ...GUARDED,

@@ -2,7 +2,7 @@ import { type AuditDraft, chainRecords, recordErasure, sealRun } from '../../aud
 import type { Transaction } from '../../store/store.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 
-/** Writes audit records in the transaction of what they record, chained under the deployment's audit key. */
+/** Writes audit records in the transaction of the change that they record, chained under the deployment's audit key. */
 export function createAuditTrail(keys: DeploymentKeys) {
   const key = { keyId: keys.keyId, key: keys.derive('audit') }
   return {

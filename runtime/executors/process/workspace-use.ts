@@ -26,7 +26,7 @@ const CONFIRM_MS = 5_000
 /** A command waits so long for the search that began when the last one ended. */
 const SETTLE_MS = 2_000
 const RUNNING = Number.POSITIVE_INFINITY
-/** What a command that only deletes may change, and what a file system may grow by meanwhile. */
+/** A command that only deletes changes less, and other programs often write this much. */
 const NOISE: Amount = { bytes: 1_048_576, files: 64 }
 /** A command that has not written this much is not the reason that the space ends. */
 const SUSPICIOUS_BYTES = 67_108_864
@@ -188,7 +188,7 @@ export class WorkspaceUse {
     this.#levels.counted(device, { usage: { bytes, files }, growth, limits, isComplete })
   }
 
-  /** What was written since a moment. */
+  /** Counts the files that have changed since a moment. */
   #count(
     device: number,
     limits: Amount,

@@ -207,7 +207,7 @@ function rulesFor(arch: FilteredArch, options: FilterOptions): Rule[] {
     ...refused.map((name) => [name, [answer(refuse(EPERM))]] as const),
     // `clone3` keeps its flags in memory, which a filter cannot read. Libraries fall back to `clone`.
     ['clone3', [answer(refuse(ENOSYS))]],
-    // It fills a disk at once, before anybody can stop it. Programs and libraries write instead, as on a file system without it.
+    // It fills a disk at once, before the service can stop it. Programs and libraries write instead, as on a file system without it.
     ['fallocate', [answer(refuse(EOPNOTSUPP))]],
     ['clone', noNewNamespace],
     ['ioctl', refuseArgument(1, REFUSED_IOCTLS)],

@@ -10,7 +10,7 @@ export type KubernetesProviderOptions = {
   readonly namespace: string
   readonly pool: (kind: SandboxKind) => string
   readonly serviceAccount: (kind: SandboxKind) => string
-  /** Label value that separates our claims from those of other deployments. */
+  /** Label value that separates our claims from the claims of other deployments. */
   readonly deploymentId: string
   /** The runtime class that every pod must have; undefined if the environment requires no hard isolation. */
   readonly runtimeClass: string | undefined

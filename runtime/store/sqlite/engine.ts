@@ -24,7 +24,7 @@ export async function openSqlite(file: string, lockDeadlineMs = LOCK_DEADLINE_MS
     // SQLite does not wait for its own lock timeout here when two processes switch at once.
     await retryWhileBusy(lockDeadlineMs, () => writing.exec('PRAGMA journal_mode = WAL'))
     writing.exec('PRAGMA synchronous = FULL')
-    // What is deleted is overwritten, so that erased data is not in the file's free pages.
+    // Deleted data is overwritten, so that erased data is not in the file's free pages.
     writing.exec('PRAGMA secure_delete = ON')
     reading.exec('PRAGMA query_only = 1')
   } catch (error) {

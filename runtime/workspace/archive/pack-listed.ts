@@ -9,7 +9,7 @@ import { foundAt, type Member, memberOf, type WalkOptions, walkMembers } from '.
 
 const PIECE_BYTES = 65_536
 
-/** A workspace of which an archive gets the listed paths, or everything. */
+/** A workspace. An archive gets the listed paths of it, or everything. */
 export interface Listed {
   readonly tree: Tree
   /** @default everything */

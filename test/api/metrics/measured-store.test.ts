@@ -33,7 +33,7 @@ const failed = (tx: Transaction, run: string) =>
 const FAILURES = 'agentweaver_run_failures_total{code="sandbox_lost"}'
 const commits = (result: string) => `agentweaver_store_commit_duration_seconds_count{result="${result}"}`
 
-it('counts what a transaction has committed, and times it', async () => {
+it('counts the committed rows of a transaction, and measures its time', async () => {
   const { store, run, sample } = await aRig()
 
   await store.transaction((tx) => failed(tx, run))

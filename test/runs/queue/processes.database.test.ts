@@ -72,7 +72,7 @@ describe.skipIf(reason !== undefined)(
       expect(await pickNext(depsOf(store, 'alive'), [{ lane: 'agent', hasRoom: false }])).toBeUndefined()
     })
 
-    it('order the queue by the clock of the database, whatever their own clocks show', async () => {
+    it('order the queue by the clock of the database, also if their own clocks differ', async () => {
       const { store } = await aDatabase()
       const late = depsOf(store, 'late')
       const first = await givenRun(store, { owner: 'a' })

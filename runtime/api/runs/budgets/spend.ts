@@ -35,7 +35,7 @@ export function usesOf(events: readonly RunEvent[], isRouted = false): Partial<R
   return uses
 }
 
-/** Adds to what a run has used. `run` must have been read in the transaction that stores the result. */
+/** Adds to the usage of a run. `run` must have been read in the transaction that stores the result. */
 export function spend(run: Spender, added: Partial<RunUsage>): Spending {
   const usage = { ...run.usage }
   for (const kind of BUDGET_KINDS) usage[kind] += added[kind] ?? 0

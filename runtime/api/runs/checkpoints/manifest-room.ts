@@ -4,7 +4,7 @@ import { SandboxError } from '../../../kit/errors.ts'
 /** Manifests up to this size do not wait. A process that handles 100 of them at the same time needs about 250 MiB. */
 export const SMALL_MANIFEST_BYTES = 262_144
 
-/** Thrown to a manifest that is too large to be handled beside the one that is in the room. */
+/** Thrown to a manifest that is too large to be handled together with the one that is in the room. */
 export class ManifestRoomTaken extends SandboxError {
   constructor() {
     super('too_many_streams', 'Another large workspace is handled at the moment. Try again in a minute.')

@@ -7,7 +7,7 @@ import { type Ending, type FinishParts, finishRun } from './finish.ts'
 type Wanted = {
   readonly id: string
   readonly ending: Ending
-  /** @default every run that nobody drives */
+  /** @default every run that no process drives */
   readonly onlyIf?: (run: RunRow) => boolean
 }
 

@@ -115,7 +115,7 @@ export class SetupRecords {
     return result.success ? result.data : undefined
   }
 
-  /** The end of what a command has written, as the event stream has it. */
+  /** The end of the output of a command, as the event stream has it. */
   async tailOf({ id }: SetupCommand, characters: number): Promise<string> {
     const { store } = this.#deps
     const run = await store.readRun(this.#run.id)

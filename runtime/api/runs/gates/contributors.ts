@@ -37,7 +37,7 @@ export async function contributorsOf(tx: Transaction, run: RunRow): Promise<Read
     add(person, WORDS[how])
     if (keyId !== undefined) keys.add(keyId)
   }
-  // A set iterates over values that are added meanwhile: the key that created a key is looked at too.
+  // A set iterates over values that are added during the iteration: the key that created a key is looked at too.
   for (const id of keys) {
     const key = await tx.readApiKeyById(id)
     add(key?.owner ?? id, `owns the API key ${id}, which was used`)

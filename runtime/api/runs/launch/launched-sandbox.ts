@@ -13,7 +13,7 @@ export type LaunchedSandbox = {
   readonly selected?: Isolation
   /** The turn that a new sandbox begins with. */
   readonly turn?: TurnRow
-  /** What the model is told before the next turn, if there is no turn to begin with. */
+  /** The text for the model before the next turn, if there is no turn to begin with. */
   readonly preface?: string
   /** The sandbox continues a turn whose session was saved before the turn had ended. */
   readonly resumes?: boolean

@@ -33,7 +33,7 @@ export const wasReleased = ({ decision }: CallRow): boolean => {
   return outcome === 'release' || outcome === 'answer'
 }
 
-/** What a lost sandbox did since the checkpoint. */
+/** The actions of a lost sandbox since the checkpoint. */
 export type Unsaved = {
   readonly calls: readonly Pick<CallRow, 'tool' | 'summary'>[]
   /** The last turn, if it ended after the checkpoint: the conversation does not have it. */

@@ -27,7 +27,7 @@ export class Holder {
     return this.#id
   }
 
-  /** The name has no lease. Whatever this process begins to drive under it, other processes take over at once. */
+  /** The name has no lease. If this process begins to drive a run under it, other processes take it over at once. */
   get isLost(): boolean {
     return this.#isLost
   }

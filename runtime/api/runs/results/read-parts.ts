@@ -3,7 +3,7 @@ import { SandboxError } from '../../../kit/errors.ts'
 const MAX_HEAD_BYTES = 64
 const HEAD = /^([a-z][a-z-]{0,19}) (\d{1,10})$/
 
-/** Reads parts that each begin with a line `NAME SIZE`. `maxBytes` are those of a part by name; others are refused. */
+/** Reads parts that each begin with a line `NAME SIZE`. `maxBytes` has the limit of each name; other parts are refused. */
 export async function readParts(
   pieces: AsyncIterable<Uint8Array>,
   maxBytes: Readonly<Record<string, number>>,

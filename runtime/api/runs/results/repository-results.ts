@@ -36,7 +36,7 @@ const TIMEOUT_MS = timeoutMs + 30_000
 const NOTHING: Omit<Conclusion, 'problems'> = { written: [], hadUncommittedChanges: false, isComplete: false }
 
 /**
- * Stores what a run changed in its repository since the base commit, as its sandbox reports it. Returns the events. A part
+ * Stores the changes of a run in its repository since the base commit, as its sandbox reports it. Returns the events. A part
  * that is missing is a problem of the results, and never fails the run.
  */
 export async function storeRepositoryResults(

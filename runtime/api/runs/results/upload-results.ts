@@ -28,7 +28,7 @@ const MAX_COMPARED_BYTES = 67_108_864
 const INSTALLED = /^(?:.*?\/)?(?:node_modules|\.venv|venv|__pycache__|\.tox)\//
 
 /**
- * Stores what a run changed in its uploaded folder: the upload against the files of the last checkpoint. The service compares
+ * Stores the changes of a run in its uploaded folder: the upload against the files of the last checkpoint. The service compares
  * them itself, so nothing that the run did to its git directory can hide a change. Never fails a run.
  */
 export async function storeUploadResults(deps: Deps, { id }: Pick<RunRow, 'id'>): Promise<RunEvent[]> {
