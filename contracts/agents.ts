@@ -22,6 +22,11 @@ export const PlanStep = z.discriminatedUnion('kind', [
     kind: z.literal('tool'),
     tool: z.string().min(1).max(128),
     arguments: z.record(z.string(), z.unknown()),
+    /**
+     * The turn fails if the call is refused or fails, or its command does not end with exit code 0.
+     * @default the plan continues
+     */
+    required: z.literal(true).optional(),
   }),
   z.strictObject({ kind: z.literal('wait'), ms: z.int().min(0).max(600_000) }),
 ])

@@ -48,6 +48,41 @@ describe('the scripted agent', () => {
     ])
   })
 
+  it.each([
+    [
+      'is refused',
+      { ok: false, code: 'path_outside', message: 'The path is outside.' },
+      /The path is outside/,
+    ],
+    [
+      'ends with an exit code',
+      { ok: true, content: 'Exit code 3. no host', facts: { exitCode: 3 } },
+      /no host/,
+    ],
+    ['is killed', { ok: true, content: 'Killed.', facts: { exitCode: null } }, /Killed/],
+  ] as const)(
+    'fails if a required step %s, and continues after it if it succeeds',
+    async (_how, outcome, message) => {
+      const plan = scripted([{ ...read('a'), required: true }, read('b')])
+      const failing = await anAgent(plan, { callTool: async () => outcome })
+      const succeeding = await anAgent(plan, {
+        callTool: async () => ({ ok: true, content: '', facts: { exitCode: 0 } }),
+      })
+
+      const { result } = await runTurn(failing.agent)
+      const control = await runTurn(succeeding.agent)
+
+      expect(result).toEqual({
+        state: 'failed',
+        code: 'agent_failed',
+        message: expect.stringMatching(message),
+      })
+      expect(failing.calls).toHaveLength(1)
+      expect(control.result).toEqual({ state: 'completed' })
+      expect(succeeding.calls).toHaveLength(2)
+    },
+  )
+
   it('continues after a refusal', async () => {
     const { agent, calls } = await anAgent(scripted([read('../etc/passwd'), read('b')]), {
       callTool: async () => ({ ok: false, code: 'path_outside', message: 'no' }),

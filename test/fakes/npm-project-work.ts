@@ -23,9 +23,15 @@ const commandsWith = (token: string) => [
 
 const call = (name: string, args: Record<string, unknown>) => ({ name, arguments: args })
 
-/** The plan of a scripted agent that does the job. It is one command, so that a step that fails is the last. */
+/** The plan of a scripted agent that does the job. It ends with the first step that fails. */
 export function planOfProject(token: string): PlanStep[] {
-  return [{ kind: 'tool', tool: 'run_command', arguments: { command: commandsWith(token).join(' && ') } }]
+  const steps = commandsWith(token)
+  return steps.map((command) => ({
+    kind: 'tool',
+    tool: 'run_command',
+    arguments: { command },
+    required: true,
+  }))
 }
 
 /** A model that does the job a command at a time, and reports the first command that failed, with its output. */

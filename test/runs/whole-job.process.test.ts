@@ -45,6 +45,9 @@ const foundBySearch = (events: readonly RunEnvelope[]) => {
   )
   return outcomes.at(-1)?.match(/^\/.*$/gm)
 }
+/** What people read about the end of a run: its failure, or the report of the agent. */
+const failureOf = (events: readonly RunEnvelope[]) =>
+  JSON.stringify([...dataOf(events, 'run.failed'), ...dataOf(events, 'run.outcome')])
 const results = (events: readonly RunEnvelope[]) => JSON.stringify(dataOf(events, 'tool.result'))
 
 it.each(AGENTS)(
@@ -63,13 +66,17 @@ it.each(AGENTS)(
   },
 )
 
-it.each(AGENTS)('%s reads which host is missing if its run leaves out the registry', async (_who, agent) => {
-  const { run, server } = await place()
+it.each(AGENTS)(
+  '%s fails with the name of the missing host if its run leaves out the registry',
+  async (_who, agent) => {
+    const { run, server } = await place()
 
-  const { events } = await run(agent, { egress_hosts: [HOST] })
+    const { events } = await run(agent, { egress_hosts: [HOST] })
 
-  expect(results(events)).toMatch(/Connection to npm\.agentweaver-test\.com:\d+ refused: /)
-  expect(dataOf(events, 'egress.denied')).toMatchObject([{ host: NPM }])
-  expect(server.refs('team/app')).toEqual(['refs/heads/main'])
-  if (agent.kind === 'openaiCompatible') expect(dataOf(events, 'done')).toMatchObject([{ state: 'failed' }])
-})
+    expect(results(events)).toMatch(/Connection to npm\.agentweaver-test\.com:\d+ refused: /)
+    expect(dataOf(events, 'egress.denied')).toMatchObject([{ host: NPM }])
+    expect(server.refs('team/app')).toEqual(['refs/heads/main'])
+    expect(dataOf(events, 'done')).toMatchObject([{ state: 'failed' }])
+    expect(failureOf(events)).toMatch(/Connection to npm\.agentweaver-test\.com:\d+ refused: /)
+  },
+)

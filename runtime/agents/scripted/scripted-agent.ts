@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import type { Plan, PlanStep } from '../../../contracts/agents.ts'
+import type { ToolOutcome } from '../../../contracts/tools.ts'
 import { delay } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
@@ -27,7 +28,7 @@ const DELTA = /[\s\S]{1,24}/gu
 
 /**
  * An agent that follows a plan: each turn executes the next list of steps. A refused call does not end the turn, because
- * a plan may contain calls that must be refused. A suspended turn that is sent again repeats the step that was interrupted
+ * a plan may contain calls that must be refused. It does if the step is required. A suspended turn that is sent again repeats the step that was interrupted
  * and continues from there, as a model does after it has read what happened.
  */
 export function createScriptedAgent(plan: Plan, deps: AgentDeps): AgentSession {
@@ -51,8 +52,10 @@ export function createScriptedAgent(plan: Plan, deps: AgentDeps): AgentSession {
       const call = async (index: number, { tool, arguments: args }: ToolStep) => {
         const callId = turn.resumes && start?.step === index ? start.callId : newId()
         state.open = { turnId: turn.turnId, step: index, callId }
-        await abandonable(deps.callTool({ callId, tool, arguments: args }, turn.signal), turn.signal)
+        const calling = deps.callTool({ callId, tool, arguments: args }, turn.signal)
+        const outcome = await abandonable(calling, turn.signal)
         state.open = undefined
+        return outcome
       }
       try {
         return await runSteps(steps, turn, { first: start?.step ?? 0, call })
@@ -75,22 +78,45 @@ type ToolStep = Extract<PlanStep, { kind: 'tool' }>
 type Steps = {
   /** Index of the first step to execute. */
   readonly first: number
-  readonly call: (index: number, step: ToolStep) => Promise<void>
+  readonly call: (index: number, step: ToolStep) => Promise<ToolOutcome>
 }
 
 async function runSteps(steps: readonly PlanStep[], turn: Turn, { first, call }: Steps): Promise<TurnResult> {
   try {
     for (const [index, step] of [...steps.entries()].slice(first)) {
       turn.signal.throwIfAborted()
-      if (step.kind === 'say') say({ turn, messageId: `${turn.turnId}-m${index + 1}`, text: step.text })
-      else if (step.kind === 'wait') await delay(step.ms, turn.signal)
-      else await call(index, step)
+      const failure = await runStep(step, { turn, index, call })
+      if (failure) return failure
     }
     return { state: 'completed' }
   } catch (error) {
     if (turn.signal.aborted) return { state: 'cancelled' }
     throw error
   }
+}
+
+type Doing = Pick<Steps, 'call'> & { readonly turn: Turn; readonly index: number }
+
+/** Undefined if the plan continues. */
+async function runStep(step: PlanStep, { turn, index, call }: Doing): Promise<TurnResult | undefined> {
+  if (step.kind === 'wait') await delay(step.ms, turn.signal)
+  if (step.kind === 'say') say({ turn, messageId: `${turn.turnId}-m${index + 1}`, text: step.text })
+  if (step.kind !== 'tool') return undefined
+  const outcome = await call(index, step)
+  return step.required && !hasSucceeded(outcome) ? failedStep(step, outcome) : undefined
+}
+
+/** Only commands have an exit code. It is null for a command that was killed. */
+const hasSucceeded = (outcome: ToolOutcome): boolean =>
+  outcome.ok && (outcome.facts['exitCode'] === undefined || outcome.facts['exitCode'] === 0)
+
+/** The end of the output, which usually has the reason. The message becomes part of an event. */
+const MAX_SHOWN = 2_000
+
+function failedStep({ tool }: ToolStep, outcome: ToolOutcome): TurnResult {
+  const said = outcome.ok ? outcome.content : outcome.message
+  const message = `A required step of the plan failed. ${tool}: ${said.slice(-MAX_SHOWN)}`
+  return { state: 'failed', code: 'agent_failed', message }
 }
 
 function say({ turn, messageId, text }: { turn: Turn; messageId: string; text: string }): void {
