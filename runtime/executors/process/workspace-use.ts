@@ -15,16 +15,18 @@ export interface WorkspaceLimits extends Amount {
 
 /** How often the file systems are asked while a command runs. */
 const EVERY_MS = 500
-/** Clocks of files lag behind by a few milliseconds. */
+/** Clocks of files lag behind by a few milliseconds. For the start of the sandbox only: commands follow each other at once. */
 const CLOCK_MS = 1_000
 /** Searches of the files may take this part of the time. */
 const SEARCH_SHARE = 0.1
 /** About 500,000 files. If there are more, the growth of the file system decides. */
 const SEARCH_MS = 30_000
+/** A command that may have to be stopped is not watched for longer than this. */
+const CONFIRM_MS = 5_000
 /** A command waits so long for the search that began when the last one ended. */
 const SETTLE_MS = 2_000
 const RUNNING = Number.POSITIVE_INFINITY
-/** Growth that can be the work of other programs. A command that only deletes must not be stopped. */
+/** What a command that only deletes may change, and what a file system may grow by meanwhile. */
 const NOISE: Amount = { bytes: 1_048_576, files: 64 }
 /** A command that has not written this much is not the reason that the space ends. */
 const SUSPICIOUS_BYTES = 67_108_864
@@ -37,7 +39,7 @@ const SUSPICIOUS_BYTES = 67_108_864
  */
 export class WorkspaceUse {
   readonly #folders: readonly string[]
-  readonly #began = { at: Date.now(), tick: performance.now() }
+  readonly #began: Moment
   /** The least that each file system used, because other programs may delete files at the same time. */
   readonly #least = new Map<number, Disk>()
   /** The file systems that hold too much of this sandbox, and why, since the last search. */
@@ -54,6 +56,8 @@ export class WorkspaceUse {
    */
   constructor(folders: readonly string[], onUsage: (usage: WorkspaceUsage) => void = () => undefined) {
     this.#folders = folders
+    const { at, tick } = now()
+    this.#began = { at: at - CLOCK_MS, tick }
     this.#levels = new UsageLevels(onUsage)
   }
 
@@ -76,6 +80,7 @@ export class WorkspaceUse {
   watch(limits: WorkspaceLimits, onFull: (why: string) => void): () => void {
     const ended = new AbortController()
     const { signal } = ended
+    const began = now()
     const watch = async () => {
       let begun = await this.#look(limits)
       while (true) {
@@ -83,8 +88,8 @@ export class WorkspaceUse {
         const disks = await this.#look(limits)
         // What could not be asked at the start is compared with its first answer.
         begun = new Map([...disks, ...begun])
-        const why = this.#reasonToStop(begun, disks)
-        if (why !== undefined) return onFull(why)
+        const why = await this.#reasonToStop(began, begun, disks)
+        if (why !== undefined && !signal.aborted) return onFull(why)
       }
     }
     // It ends with the command.
@@ -95,26 +100,36 @@ export class WorkspaceUse {
     }
   }
 
-  #reasonToStop(begun: ReadonlyMap<number, Disk>, disks: ReadonlyMap<number, Disk>): string | undefined {
+  async #reasonToStop(began: Moment, begun: Disks, disks: Disks): Promise<string | undefined> {
     for (const [device, disk] of disks) {
       const ofCommand = growthOf(begun.get(device) ?? disk, disk)
       if (isAlmostFull(disk) && ofCommand.bytes > SUSPICIOUS_BYTES)
         return `the file system of the workspace has only ${sizeOf(disk.freeBytes)} left.`
       const why = this.#full.get(device)
-      if (why !== undefined && isOver(ofCommand, NOISE)) return why
+      // The growth may be the work of other programs.
+      if (why !== undefined && isOver(ofCommand, NOISE) && (await this.#hasWritten(device, began))) return why
     }
     return undefined
   }
 
+  /** Whether a command has written more than one that only deletes, or could have. */
+  async #hasWritten(device: number, began: Moment): Promise<boolean> {
+    const written = await this.#count(device, NOISE, {
+      began,
+      signal: withTimeout(CONFIRM_MS, this.#closing.signal),
+    })
+    return !written.isComplete || isOver(written, NOISE)
+  }
+
   /** Asks the file systems, and begins to search those that have grown too much. */
-  async #look(limits: WorkspaceLimits): Promise<ReadonlyMap<number, Disk>> {
+  async #look(limits: WorkspaceLimits): Promise<Disks> {
     const disks = await disksOf(this.#folders).catch(() => new Map<number, Disk>())
     for (const [device, disk] of disks) {
       const least = leastOf(this.#least.get(device) ?? disk, disk)
       this.#least.set(device, least)
       const growth = growthOf(least, disk)
-      const isForLimit = isOver(growth, limits)
-      if (!isForLimit) this.#full.delete(device)
+      // A full workspace stays full when another program deletes files.
+      const isForLimit = isOver(growth, limits) || this.#full.has(device)
       if (isForLimit || this.#levels.canHaveChanged(device, growth, limits))
         this.#search(device, { growth, limits, isForLimit })
     }
@@ -144,7 +159,11 @@ export class WorkspaceUse {
       ...{ next: RUNNING, isForLimit, ended: Promise.resolve(), stop: new AbortController() },
     }
     const signal = AbortSignal.any([search.stop.signal, this.#closing.signal])
-    search.ended = this.#count(device, found.limits, signal).then((written) => {
+    const counted = this.#count(device, found.limits, {
+      began: this.#began,
+      signal: withTimeout(SEARCH_MS, signal),
+    })
+    search.ended = counted.then((written) => {
       search.next = performance.now() + (performance.now() - startedAt) / SEARCH_SHARE
       if (!signal.aborted) this.#found(device, written, found)
     })
@@ -169,12 +188,16 @@ export class WorkspaceUse {
     this.#levels.counted(device, { usage: { bytes, files }, growth, limits, isComplete })
   }
 
-  #count(device: number, limits: Amount, stop: AbortSignal): Promise<Written> {
-    const { at, tick } = this.#began
+  /** What was written since a moment. */
+  #count(
+    device: number,
+    limits: Amount,
+    { began, signal }: { readonly began: Moment; readonly signal: AbortSignal },
+  ): Promise<Written> {
+    const { at, tick } = now()
     // If the clock was set back, the new files have older times.
-    const setBack = Math.min(0, Date.now() - at - (performance.now() - tick))
-    const signal = withTimeout(SEARCH_MS, stop)
-    const since = at - CLOCK_MS + setBack
+    const setBack = Math.min(0, at - began.at - (tick - began.tick))
+    const since = began.at + setBack
     return writtenFiles({ folders: this.#folders, device, since, limits, signal }).catch(() => UNKNOWN)
   }
 
@@ -186,6 +209,16 @@ export class WorkspaceUse {
     await Promise.all([...this.#searches.values()].map(({ ended }) => ended))
   }
 }
+
+/** A time of the clock and of the machine, in milliseconds. The second cannot be set. */
+interface Moment {
+  readonly at: number
+  readonly tick: number
+}
+
+const now = (): Moment => ({ at: Date.now(), tick: performance.now() })
+
+type Disks = ReadonlyMap<number, Disk>
 
 const UNKNOWN: Written = { bytes: 0, files: 0, isComplete: false }
 
