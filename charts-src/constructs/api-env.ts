@@ -110,7 +110,7 @@ function modelEnv({
   }
 }
 
-/** Limits of one replica, and what it logs. The service has defaults. */
+/** Limits and log level of each replica. The service has defaults. */
 function loadEnv({
   requestsPerMinute,
   maxStreams,

@@ -82,7 +82,7 @@ const Sizes = z.strictObject({
     maxReplicas: z.int().min(1).max(50),
     cpuTargetPercent: z.int().min(20).max(90),
     container: ContainerSize,
-    /** Limits of one replica. @default those of the service */
+    /** Limits of each replica. @default the limits of a service on a laptop */
     requestsPerMinute: z.int().min(1).max(1_000_000).optional(),
     maxStreams: z.int().min(1).max(100_000).optional(),
     maxStreamsPerOwner: z.int().min(1).max(100_000).optional(),

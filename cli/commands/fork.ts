@@ -57,7 +57,7 @@ async function fork(context: CliContext, { runId, task }: Forked, options: ForkO
   return await afterStart(context, { connection, runId: id, options })
 }
 
-/** The files that replace those of the checkpoint. */
+/** The workspace that replaces the files of the checkpoint. */
 async function filesOf(options: ForkOptions, cwd: string): Promise<ForkRunInput['workspace']> {
   if (options.workspace !== undefined && options.git)
     throw usageError('Give either --workspace or --git, not both.')

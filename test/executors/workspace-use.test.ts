@@ -59,7 +59,7 @@ it('reports that a workspace becomes full before it stops a command, and that it
   await until('it is reported as empty', () => levels().at(-1) === 0)
 })
 
-it('reports what a command wrote that ended before the next look', async () => {
+it('reports the files of a command that ended before the next look', async () => {
   const { use, levels, write } = await aWorkspace()
   await use.begin(LIMITS)
 

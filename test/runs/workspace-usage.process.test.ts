@@ -3,7 +3,7 @@ import { alice, aRun, dataOf, follow, shell, typesOf, useService } from './servi
 
 const started = useService()
 
-it('tells who watches a run that its workspace becomes full, before a command is stopped', async () => {
+it('reports that the workspace of a run becomes full before a command is stopped', async () => {
   const { service, aWorkspace } = started()
   const fill = shell('while :; do head -c 4194304 /dev/zero >> much; sleep 0.1; done', {
     timeout_ms: 120_000,

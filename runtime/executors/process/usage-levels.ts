@@ -4,7 +4,7 @@ import type { Amount } from './disk.ts'
 /** One count of the files of a file system that this sandbox has written. */
 export interface Count {
   readonly usage: Amount
-  /** How much the file system had grown at that time, for whatever reason. */
+  /** Growth of the file system at that time. Other programs may be the cause. */
   readonly growth: Amount
   readonly limits: Amount
   readonly isComplete: boolean
