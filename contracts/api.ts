@@ -98,7 +98,9 @@ export const ForkRun = StartRun.omit({ agent: true, workspace: true }).extend({
    * Files that replace the files of the checkpoint. Required if the other run works on a folder of the service's
    * machine, because its checkpoints have no files.
    */
-  workspace: z.discriminatedUnion('kind', [PathWorkspace, UploadedWorkspace, EmptyWorkspace]).optional(),
+  workspace: z
+    .discriminatedUnion('kind', [PathWorkspace, UploadedWorkspace, EmptyWorkspace, GitWorkspace])
+    .optional(),
 })
 export type ForkRun = z.infer<typeof ForkRun>
 export type ForkRunInput = z.input<typeof ForkRun>

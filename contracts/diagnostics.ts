@@ -45,7 +45,7 @@ const Gates = z.object({
   oldestAt: When,
 })
 
-/** Work that a replica should have done at least a minute ago. Each should be 0. */
+/** Work that a replica should have done: `run_takeover` from the end of a lease, the others for at least a minute. Each should be 0. */
 const Overdue = z.object({
   approval_expiry: Count,
   sandbox_release: Count,

@@ -13,7 +13,7 @@ export const ProposePolicy = z.strictObject({
   /** `true`: the keys that `settings` does not name are removed from the file. */
   replace: z.boolean().default(false),
   /**
-   * The present text of the file, `null` if there is none. Without a value, the text that came with your last run on the
+   * The present text of the file, `null` if the file does not exist. Without a value, the text that came with your last run on the
    * repository.
    */
   file: z.string().max(SETTINGS_FILE.maxBytes).nullable().optional(),

@@ -48,6 +48,7 @@ export function apiEnv(input: Input): Record<string, string> {
     ...(egress.roots && { AGENTWEAVER_EGRESS_ROOTS_FILE: ROOTS_FILE }),
     ...(egress.isNetworkEncrypted && { AGENTWEAVER_NETWORK_ENCRYPTED: 'true' }),
     ...(egress.upstreamProxy && { [UPSTREAM_PROXY_KEY]: egress.upstreamProxy.url }),
+    ...loadEnv(sizes.api),
     AGENTWEAVER_CHECKPOINT_EVERY_SECONDS: String(runs.checkpointSeconds),
     AGENTWEAVER_HOST: '::',
     AGENTWEAVER_IDLE_TIMEOUT_SECONDS: String(runs.idleSeconds),
@@ -106,6 +107,23 @@ function modelEnv({
         AGENTWEAVER_FOUNDRY_URL: azureAi,
         AGENTWEAVER_FOUNDRY_MODELS: foundry.names.join(','),
       }),
+  }
+}
+
+/** Limits and log level of each replica. The service has defaults. */
+function loadEnv({
+  requestsPerMinute,
+  maxStreams,
+  maxStreamsPerOwner,
+  logLevel,
+}: Environment['sizes']['api']): Partial<Record<keyof ApiEnv, string>> {
+  return {
+    ...(requestsPerMinute !== undefined && { AGENTWEAVER_RATE_LIMIT_PER_MINUTE: String(requestsPerMinute) }),
+    ...(maxStreams !== undefined && { AGENTWEAVER_MAX_STREAMS: String(maxStreams) }),
+    ...(maxStreamsPerOwner !== undefined && {
+      AGENTWEAVER_MAX_STREAMS_PER_KEY: String(maxStreamsPerOwner),
+    }),
+    ...(logLevel !== undefined && { AGENTWEAVER_LOG_LEVEL: logLevel }),
   }
 }
 

@@ -210,8 +210,14 @@ function quotaMistakes({ sandboxes, controlPlane, api }: Environment['sizes']): 
   ]
 }
 
-function runMistakes({ runs, sandboxes }: Environment['sizes']): string[] {
+/** The default of the service. */
+const MAX_STREAMS = 1_000
+
+function runMistakes({ api, runs, sandboxes }: Environment['sizes']): string[] {
   return [
+    ...((api.maxStreamsPerOwner ?? 0) > (api.maxStreams ?? MAX_STREAMS)
+      ? ['sizes.api.maxStreamsPerOwner: is above sizes.api.maxStreams']
+      : []),
     ...(runs.maxRuns > sandboxes.quota.claims
       ? [
           `sizes.runs.maxRuns: is ${runs.maxRuns}, but sizes.sandboxes.quota.claims is ${sandboxes.quota.claims}`,

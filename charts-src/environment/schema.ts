@@ -82,6 +82,12 @@ const Sizes = z.strictObject({
     maxReplicas: z.int().min(1).max(50),
     cpuTargetPercent: z.int().min(20).max(90),
     container: ContainerSize,
+    /** Limits of each replica. @default the limits of a service on a laptop */
+    requestsPerMinute: z.int().min(1).max(1_000_000).optional(),
+    maxStreams: z.int().min(1).max(100_000).optional(),
+    maxStreamsPerOwner: z.int().min(1).max(100_000).optional(),
+    /** @default `info` */
+    logLevel: z.enum(['debug', 'info', 'warn', 'error']).optional(),
   }),
   /** The egress proxy (mode `proxy`). The quota of its namespace is computed from these sizes. */
   egressProxy: z

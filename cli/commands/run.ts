@@ -9,18 +9,11 @@ import { problemsOf } from '../../runtime/kit/parse-env.ts'
 import { present } from '../../runtime/kit/present.ts'
 import { usageError } from '../cli-error.ts'
 import { EXIT_STATUS_HELP } from '../exit-status.ts'
-import type { Connection } from '../service/connect.ts'
-import { inFolder } from '../service/folder-refusal.ts'
 import { defaultAgent, nameOf } from '../view/agent-names.ts'
 import { type CliContext, newServiceCommand, openConnection, parseOptions } from './command.ts'
 import { folderAt } from './folder-at.ts'
-import {
-  refuseUploadOptions,
-  repositoryAt,
-  SourceOptions,
-  sourceOptions,
-  uploadFolder,
-} from './source-options.ts'
+import { repositoryAt, SourceOptions, sourceOptions } from './source-options.ts'
+import { startOn } from './start-on.ts'
 import { afterStart, requireTerminal, StartOptions, startOptions, toStart } from './start-options.ts'
 
 const KINDS = new Map(REQUESTED_KINDS.map((kind) => [nameOf(kind), kind]))
@@ -77,36 +70,11 @@ async function run(context: CliContext, task: string, options: RunOptions): Prom
     workspace: unassigned.workspace.kind === 'path' ? unassigned.workspace.path : undefined,
   })
   const request = { ...unassigned, agent: named ?? (await defaultAgent(connection.client, options)) }
-  const runId = await start(context, { connection, request, options })
-  return await afterStart(context, { connection, runId, options })
-}
-
-type Starting = {
-  readonly connection: Connection
-  readonly request: StartRunInput
-  readonly options: RunOptions
-}
-
-/** A service at a URL may be on another machine, so a folder is uploaded to it. */
-async function start(context: CliContext, { connection, request, options }: Starting): Promise<string> {
-  const { terminal } = context
-  const { client, isOwn } = connection
   const { workspace } = request
-  if (workspace.kind !== 'path' || isOwn) {
-    refuseUploadOptions(options)
-    terminal.progress.waitFor('starting the run')
-    const path = workspace.kind === 'path' ? workspace.path : undefined
-    return (await inFolder(client.startRun(request), { connection, path, otherwise: '' })).id
-  }
-  if (options.inPlace)
-    throw usageError(
-      '--in-place works only with your own service on this machine. A service at a URL gets a copy of the folder.',
-      'Leave it out.',
-    )
-  const uploading = { connection, folder: workspace.path, options }
-  return uploadFolder(context, uploading, (settings, signal) =>
-    client.startRun({ ...request, workspace: { kind: 'upload', ...present({ settings }) } }, { signal }),
+  const runId = await startOn(context, { connection, workspace, options }, (source, signal) =>
+    connection.client.startRun({ ...request, workspace: source }, present({ signal })),
   )
+  return await afterStart(context, { connection, runId, options })
 }
 
 /** Without an agent if the service chooses it. */

@@ -42,7 +42,11 @@ export const sourceOptions = (command: Command): Command =>
     .option('--depth <n>', 'with --git: how many commits of history to fetch (default: all)')
 
 /** The repository of `--git URL`. Undefined without it. */
-export function repositoryAt({ git, ref, depth }: SourceOptions): WorkspaceSource | undefined {
+export function repositoryAt({
+  git,
+  ref,
+  depth,
+}: SourceOptions): Extract<WorkspaceSource, { kind: 'git' }> | undefined {
   if (git) return { kind: 'git', url: git, ...present({ ref, depth }) }
   if (ref !== undefined || depth !== undefined)
     throw usageError('--ref and --depth are for a repository: give it with --git URL.')

@@ -6,7 +6,7 @@ import { toCliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import type { Connection } from '../service/connect.ts'
 import { onInterrupt } from '../terminal/interrupts.ts'
-import { visible } from '../terminal/visible.ts'
+import { visibleLine } from '../terminal/visible.ts'
 import { topLines } from '../view/top-lines.ts'
 import {
   type CliContext,
@@ -44,7 +44,7 @@ export function topCommand(context: CliContext): Command {
       '--watch [seconds]',
       `show it again every ${DEFAULT_SECONDS} seconds, or as often as given (at least ${SECONDS.min} seconds), until Ctrl-C`,
     )
-    .addHelpText('after', '\ndocs/operations.md says what to do about what you see.')
+    .addHelpText('after', '\nThe runbook in docs/operations.md has the next steps.')
   command.action(async () => {
     const options = parseOptions(TopOptions, command)
     await using connection = await openConnection(context, options)
@@ -90,7 +90,7 @@ async function readOrNote(
     return await client.readDiagnostics({ signal })
   } catch (error) {
     const message = toCliError(error)?.message ?? String(error)
-    if (!signal.aborted) terminal.note(`${new Date().toISOString()}  ${visible(message)}`)
+    if (!signal.aborted) terminal.note(`${new Date().toISOString()}  ${visibleLine(message)}`)
     return undefined
   }
 }

@@ -26,7 +26,7 @@ export interface NewBranch {
 }
 
 /**
- * Prepares a new branch with plumbing commands and an index of its own: the working tree, the index and the other branches of
+ * Prepares a new branch with plumbing commands and a temporary index: the working tree, the index and the other branches of
  * the user stay as they are, and no hook runs. Throws before it writes anything if the branch exists.
  */
 export async function withBranchStart<T>(

@@ -15,6 +15,9 @@ const codePoint = (character: string) =>
 /** Escapes every hidden character. Used for commands, paths and all other text that a person decides about. */
 export const visible = (text: string): string => text.replace(HIDDEN, codePoint)
 
+/** Like `visible`, and escapes tabs and line feeds too, so that a name cannot forge a line or a column. */
+export const visibleLine = (text: string): string => visible(text).replace(/[\t\n]/g, codePoint)
+
 /** Like `visible`, but keeps combining marks, because many scripts cannot be read without them. Used for prose. */
 export const readable = (text: string): string => text.replace(STEERING, codePoint)
 

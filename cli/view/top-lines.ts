@@ -2,7 +2,7 @@ import type { Diagnostics, Overdue } from '../../contracts/diagnostics.ts'
 import { age } from '../terminal/duration.ts'
 import { table } from '../terminal/table.ts'
 import type { Terminal } from '../terminal/terminal.ts'
-import { visible } from '../terminal/visible.ts'
+import { visibleLine } from '../terminal/visible.ts'
 
 type Look = Pick<Terminal, 'paint' | 'width'>
 type Work = NonNullable<Diagnostics['work']>
@@ -46,10 +46,10 @@ function storeLines({ store, checks }: Diagnostics, look: Look): string[] {
   const { paint } = look
   const state = store.usable
     ? `${paint.green('usable')}, a write takes ${store.latencyMs ?? 0} ms`
-    : `${paint.red('not usable')}: ${visible(store.problem ?? 'no reason known')}`
+    : `${paint.red('not usable')}: ${visibleLine(store.problem ?? 'no reason known')}`
   const broken = checks
     .filter(({ ok }) => !ok)
-    .map(({ name, detail }) => paint.red(visible(`${name}: ${detail}`)))
+    .map(({ name, detail }) => paint.red(visibleLine(`${name}: ${detail}`)))
   return [row(look, 'store', `${store.engine}, ${state}`), ...rows(look, 'cluster', broken)]
 }
 
@@ -58,8 +58,8 @@ function replicaLines({ replicas }: Diagnostics, look: Look, now: number): strin
   const lines = table(
     replicas,
     [
-      { title: 'REPLICA', value: ({ name }) => visible(name) },
-      { title: 'VERSION', value: ({ version }) => visible(version) },
+      { title: 'REPLICA', value: ({ name }) => visibleLine(name) },
+      { title: 'VERSION', value: ({ version }) => visibleLine(version) },
       { title: 'UP', value: ({ startedAt }) => age(startedAt, now) },
       {
         title: 'HEARTBEAT',
@@ -75,7 +75,7 @@ function replicaLines({ replicas }: Diagnostics, look: Look, now: number): strin
 function poolLines({ pools }: Diagnostics, look: Look): string[] {
   const values = pools.map(({ kind, name, ready, starting, claimed }) => {
     const waiting = `${ready} ready${starting > 0 ? `, ${starting} starting` : ''}, ${claimed} in use`
-    return `${visible(kind === undefined ? name : `${kind} (${name})`)}: ${waiting}`
+    return `${visibleLine(kind === undefined ? name : `${kind} (${name})`)}: ${waiting}`
   })
   return rows(look, 'sandboxes', values.length > 0 ? values : ['no pool is known'])
 }
@@ -104,7 +104,7 @@ function queueValues({ queue }: Work, now: number): string[] {
   return busy.flatMap(({ kind, waiting, oldestWaitSeconds, next }) => {
     const oldest = age(new Date(now - oldestWaitSeconds * 1_000).toISOString(), now)
     const when = next?.estimatedStart === undefined ? '' : `, in about ${until(next.estimatedStart, now)}`
-    const who = next ? [`next: a run of ${visible(next.owner)}${when}`] : []
+    const who = next ? [`next: a run of ${visibleLine(next.owner)}${when}`] : []
     return [`${kind}: ${waiting} wait, the longest for ${oldest}`, ...who]
   })
 }
@@ -116,10 +116,10 @@ function personLines({ needPerson }: Work, look: Look, now: number): string[] {
   const lines = table(
     needPerson,
     [
-      { title: 'RUN', value: ({ runId }) => visible(runId) },
+      { title: 'RUN', value: ({ runId }) => visibleLine(runId) },
       { title: 'FOR', value: ({ waitingFor }) => WAIT_WORDS[waitingFor] },
       { title: 'SINCE', value: ({ since }) => age(since, now) },
-      { title: 'OWNER', value: ({ owner }) => visible(owner) },
+      { title: 'OWNER', value: ({ owner }) => visibleLine(owner) },
     ],
     { paint: look.paint, width: look.width },
   )

@@ -118,7 +118,6 @@ export function buildApp(options: AppOptions): FastifyInstance {
   answerProblems(app, log)
   logRequests(app, log)
   if (options.metrics) measureRequests(app, options.metrics)
-  if (options.tracing) traceRequests(app, options.tracing)
   setSecurityHeaders(app)
   refuseForeignHosts(app, options.allowedHosts)
   registerRateLimit(app, options.rateLimitPerMinute)
@@ -151,6 +150,7 @@ const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps>
   guarded.addHook('onRequest', async () => void (await started))
   guardRoutes(guarded, { store, log, now, signIn })
   limitPerOwner(guarded)
+  if (options.tracing) traceRequests(guarded, options.tracing)
   refuseLongIds(guarded)
   const deps = { service, once, streams, downloads }
   const runs = { ...deps, prefix: API_ROUTES.runs }

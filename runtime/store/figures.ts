@@ -10,24 +10,24 @@ export interface OpenGates {
   readonly kind: GateKind
   readonly count: number
   readonly oldestAt: string
-  /** Gates that expired before `FiguresQuery.expiredBefore` and are still open. */
+  /** Requests that expired before `FiguresQuery.expiredBefore` and are still open. */
   readonly overdue: number
 }
 
 export interface QueuedRuns {
   readonly lane: Lane
   readonly count: number
-  /** How long the run has waited that has waited longest. */
+  /** The longest wait of these runs. */
   readonly oldestMs: number
 }
 
-/** What an operator watches, counted in the store. */
+/** Counts of the store for operators. */
 export interface StoreFigures {
   /** A state without runs is absent. */
   readonly runs: ReadonlyMap<RunState, number>
   readonly queue: readonly QueuedRuns[]
   readonly gates: readonly OpenGates[]
-  /** Sandboxes that are not released although their run ended before `endedBefore`. */
+  /** Unreleased sandboxes of runs that ended before `endedBefore`. */
   readonly unreleased: number
 }
 
@@ -58,7 +58,7 @@ export interface ReplicaStore {
   /** Stores a heartbeat. The first one is the start of the replica. */
   noteReplica(replica: Pick<ReplicaRow, 'id' | 'name' | 'version'>): Promise<void>
   removeReplica(id: string): Promise<void>
-  /** With replicas that stopped without a word in the last hour. */
+  /** Includes replicas whose heartbeats have stopped in the last hour. */
   listReplicas(): Promise<ReplicaRow[]>
 }
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { json } from 'node:stream/consumers'
@@ -52,6 +52,18 @@ async function aCollector(status = 200) {
     )
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   return { url, exported, headers, spans }
+}
+
+/** A port that closes each connection at once. */
+async function aRefusingPort() {
+  let connections = 0
+  const server = createTcpServer((socket) => {
+    connections += 1
+    socket.destroy()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => void server.close())
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, connections: () => connections }
 }
 
 async function aService(env: Record<string, string>) {
@@ -134,13 +146,15 @@ test('sends one connected trace of a run, below the trace of the client, without
   expect(collector.headers).toContain('blue')
 })
 
-test('a run is not touched by a collector that fails, or that is not there', async () => {
+test('a run succeeds with a collector that fails, or that closes every connection', async () => {
   const failing = await aCollector(500)
-  const endpoints = [failing.url, 'http://127.0.0.1:1']
-  for (const OTEL_EXPORTER_OTLP_ENDPOINT of endpoints) {
-    const service = await aService({ OTEL_EXPORTER_OTLP_ENDPOINT })
+  const refusing = await aRefusingPort()
+  const asked = [() => failing.exported.length > 0, () => refusing.connections() > 0]
+  for (const [index, url] of [failing.url, refusing.url].entries()) {
+    const service = await aService({ OTEL_EXPORTER_OTLP_ENDPOINT: url })
 
     expect((await service.start()).state).toBe('succeeded')
+    await until('the service has tried to send a trace', () => asked[index]?.() === true)
   }
 })
 

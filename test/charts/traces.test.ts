@@ -24,9 +24,11 @@ function environmentWith(name: EnvironmentName, traces: object | undefined) {
 /** What the API gets, and where it may connect. */
 function apiOf(traces: object | undefined) {
   const tree = aTree(environmentWith('prod', traces))
+  const isNamed = (object: object) => JSON.stringify(object).includes('otel-collector')
+  const named = tree.objects.map(({ object }) => object).filter(isNamed)
   const deployment = JSON.stringify(objectIn(tree, 'Deployment', 'agentweaver-api')['spec'])
   const policy = JSON.stringify(objectIn(tree, 'CiliumNetworkPolicy', 'api-egress')['spec'])
-  return { deployment, policy }
+  return { deployment, policy, named: named.map(({ kind, metadata }) => `${kind} ${metadata.name}`) }
 }
 
 it.each(ENVIRONMENTS)('the tree of %s passes every check with a collector', (name) => {
@@ -47,6 +49,7 @@ it('is reached by the API alone, at its port', () => {
   expect(service.deployment).toContain(`"OTEL_EXPORTER_OTLP_ENDPOINT","value":"${SERVICE}"`)
   expect(service.deployment).toContain('"OTEL_TRACES_SAMPLER_ARG","value":"0.1"')
   expect(service.policy).toContain('"4318"')
+  expect(service.named.toSorted()).toEqual(['CiliumNetworkPolicy api-egress', 'Deployment agentweaver-api'])
   expect(service.policy).toContain('"otel-collector.monitoring.svc.cluster.local"')
   expect(host.policy).toContain('"toFQDNs":[{"matchName":"otlp.example.com"}]')
   expect(host.deployment).not.toContain('OTEL_TRACES_SAMPLER')

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { done, queued } from './events.ts'
 import { aRun, FAKE_KEY, type FakeService, RUN_ID, refusal, startFakeService } from './fake-service.ts'
-import { aFolder, runCli } from './run-cli.ts'
+import { runCli } from './run-cli.ts'
 
 const loginTo = ({ url }: FakeService) => ({ AGENTWEAVER_URL: url, AGENTWEAVER_API_KEY: FAKE_KEY })
 
@@ -54,20 +54,33 @@ describe('fork', () => {
     )
   })
 
-  test('prints the id with --detach, and sends the folder of --workspace', async () => {
+  test('prints the id with --detach, and sends the repository of --git', async () => {
     await using service = await startFakeService()
     service.answer = ({ path }) =>
       path.endsWith('/fork') ? { status: 202, body: aRun({ state: 'queued' }) } : undefined
-    const folder = await aFolder('aw-fork-')
+    const url = 'https://git.example.com/team/app'
 
-    const { stdout } = await runCli(['fork', SOURCE, 'go on', '-d', '--json', '-w', folder, '--in-place'], {
-      env: loginTo(service),
-    })
+    const { stdout } = await runCli(
+      ['fork', SOURCE, 'go on', '-d', '--json', '--git', url, '--ref', 'main', '--depth', '1'],
+      { env: loginTo(service) },
+    )
 
     expect(JSON.parse(stdout)).toEqual({ id: RUN_ID })
-    expect(posted(service)?.body).toMatchObject({
-      workspace: { kind: 'path', path: folder, mode: 'in-place' },
-    })
+    expect(posted(service)?.body).toMatchObject({ workspace: { kind: 'git', url, ref: 'main', depth: 1 } })
+  })
+
+  test.each([
+    ['two sources', ['-w', '.', '--git', 'https://git.example.com/a/b'], 'Give either --workspace or --git'],
+    ['options of a repository without one', ['--ref', 'main'], 'give it with --git URL'],
+    ['options of an upload without a folder', ['--no-git'], 'are for a folder that is uploaded'],
+    ['work in the folder of another machine', ['-w', '.', '--in-place'], 'works only with your own service'],
+  ])('rejects %s', async (_what, more, message) => {
+    await using service = await startFakeService()
+
+    const { status, stderr } = await runCli(['fork', SOURCE, 'go on', ...more], { env: loginTo(service) })
+
+    expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringContaining(message) })
+    expect(posted(service)).toBeUndefined()
   })
 
   test('rejects --in-place without a folder', async () => {

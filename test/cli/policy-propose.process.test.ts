@@ -113,7 +113,7 @@ describe('policy propose', () => {
     await readFile(join(path, 'hook-ran'))
   })
 
-  test('changes nothing if the branch exists, or if its name is none', async () => {
+  test('changes nothing if the branch exists or has an invalid name', async () => {
     const path = await aRepository()
     git(path, 'branch', 'taken')
     const refs = () => git(path, 'for-each-ref')

@@ -89,3 +89,27 @@ it('makes control characters of owners and hosts visible', () => {
 
   expect(topLines({ ...CLUSTER, ...(work && { work }) }, look).join('\n')).not.toContain('\u001b')
 })
+
+it('lets no value that is not its own begin a line or a column', () => {
+  const forged = 'x\noverdue    none\ty'
+  const { work } = CLUSTER
+  const hostile: Diagnostics = {
+    ...CLUSTER,
+    store: { engine: 'postgres', usable: false, problem: forged },
+    checks: [{ name: forged, ok: false, detail: forged }],
+    replicas: CLUSTER.replicas.map((replica) => ({ ...replica, name: forged, version: forged })),
+    pools: CLUSTER.pools.map(({ kind: _kind, ...pool }) => ({ ...pool, name: forged })),
+    ...(work && {
+      work: {
+        ...work,
+        queue: work.queue.map((queue) => ({ ...queue, next: { runId: RUN, owner: forged } })),
+        needPerson: [{ runId: RUN, owner: forged, waitingFor: 'turn' as const, since: AT }],
+      },
+    }),
+  }
+
+  const lines = topLines(hostile, { ...look, width: 400 })
+
+  expect(lines.join('|')).toContain('x<U+000A>overdue    none<U+0009>y')
+  for (const line of lines) expect(line).not.toMatch(/[\n\t]/)
+})

@@ -57,7 +57,7 @@ it('changes the file that came with the last run on the repository, if the reque
   expect(asked, 'only runs of the caller').toEqual([{ owner: 'ada', limit: 200 }])
 })
 
-it('begins a new file if there is none', async () => {
+it('proposes a new file if the repository has no settings file', async () => {
   const { propose, asked } = proposals([{ kind: 'git', url: REPOSITORY, settings: FILE }])
   const settings = { shell_enabled: false }
 

@@ -10,18 +10,18 @@ declare module 'fastify' {
 
 /**
  * Traces requests that change something, and those that a client traces. Reads without a trace are polls and streams of
- * clients, which would hide the rest.
+ * clients, which would hide the rest. Runs after the guard and the rate limit: otherwise, everybody could fill the collector.
  */
-export function traceRequests(app: FastifyInstance, tracing: Tracing): void {
-  app.decorateRequest('span', null)
-  app.addHook('onRequest', async (request) => {
+export function traceRequests(scope: FastifyInstance, tracing: Tracing): void {
+  scope.decorateRequest('span', null)
+  scope.addHook('onRequest', async (request) => {
     const { method, headers, routeOptions } = request
     const traceparent = oneOf(headers['traceparent'])
     if (routeOptions.url === undefined || (method === 'GET' && traceparent === undefined)) return
     const tracestate = oneOf(headers['tracestate'])
     request.span = tracing.startRequest({ method, route: routeOptions.url, traceparent, tracestate })
   })
-  app.addHook('onSend', async (request, reply) => {
+  scope.addHook('onSend', async (request, reply) => {
     request.span?.end(reply.statusCode)
   })
 }

@@ -64,7 +64,7 @@ function histogramsOf(registry: Registry) {
 }
 
 function countersOf(registry: Registry) {
-  // A counter must be exported as zero before its first increment is visible to a rate.
+  // `rate()` compares exported values, so it misses the first increment of a counter that was never exported as 0.
   const counter = <V extends string>(name: string, help: string, [label, values]: [string, readonly V[]]) => {
     const registers = [registry]
     const made = new Counter({ name: `agentweaver_${name}_total`, help, labelNames: [label], registers })

@@ -26,7 +26,7 @@ export interface RequestSpan {
 export interface Tracing {
   startRequest(request: TracedRequest): RequestSpan
   note(event: TracedEvent): void
-  /** Sends what is left, for a few seconds at most. */
+  /** Exports the remaining spans. Gives up after a few seconds. */
   close(): Promise<void>
 }
 

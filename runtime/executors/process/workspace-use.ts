@@ -124,6 +124,7 @@ export class WorkspaceUse {
   /** Asks the file systems, and begins to search those that have grown too much. */
   async #look(limits: WorkspaceLimits): Promise<Disks> {
     const disks = await disksOf(this.#folders).catch(() => new Map<number, Disk>())
+    if (this.#closing.signal.aborted) return disks
     for (const [device, disk] of disks) {
       const least = leastOf(this.#least.get(device) ?? disk, disk)
       this.#least.set(device, least)

@@ -114,7 +114,10 @@ async function noticesOf(
 /** Without this checkpoint, a later sandbox clones the same commit again. */
 async function save(deps: RunDeps, run: GitRun, { client, signal }: From): Promise<SavedParts | undefined> {
   try {
-    return await saveFiles(deps, run, { client, signal })
+    const files = await saveFiles(deps, run, { client, signal })
+    // A fork has the conversation of another run, and its agent has not begun.
+    const session = (await deps.store.readCheckpoint(run.id))?.session
+    return { ...files, ...present({ session }) }
   } catch (error) {
     signal.throwIfAborted()
     deps.log.warn('the files of a clone could not be saved', { error, runId: run.id })

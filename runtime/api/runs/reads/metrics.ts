@@ -66,7 +66,7 @@ function gaugesOfStore(registry: Registry, operations: Operations | undefined): 
     gates.set({ kind }, figures.gates.find((gate) => gate.kind === kind)?.count ?? 0)
   const late = gauge(
     'agentweaver_overdue_effects',
-    'Work that a replica should have done at least a minute ago, by kind.',
+    'Work that a replica should have done, by kind: run_takeover at once, the other kinds after a minute.',
     'kind',
   )
   for (const [kind, count] of Object.entries(overdue)) late.set({ kind }, count)
