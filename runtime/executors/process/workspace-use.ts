@@ -67,8 +67,7 @@ export class WorkspaceUse {
    */
   async begin(limits: WorkspaceLimits): Promise<string | undefined> {
     await this.#look(limits)
-    const limiting = [...this.#searches.values()].filter(({ isForLimit }) => isForLimit)
-    const searches = Promise.all(limiting.map(({ ended }) => ended))
+    const searches = Promise.all([...this.#searches.values()].map(({ ended }) => ended))
     await deadline('the search', SETTLE_MS, searches).catch(() => undefined)
     return this.#full.values().next().value
   }
@@ -144,10 +143,8 @@ export class WorkspaceUse {
   #search(device: number, found: Growth): void {
     const before = this.#searches.get(device)
     const isUrgent = found.isForLimit && before?.isForLimit === false
-    if (before?.next === RUNNING) {
-      if (isUrgent) before.stop.abort()
-      return
-    }
+    if (before?.next === RUNNING && !isUrgent) return
+    before?.stop.abort()
     // A search that found too much is repeated at once: the command may have deleted files.
     const pauseMs = before === undefined || isUrgent ? 0 : before.next - performance.now()
     if (pauseMs > 0 && !this.#full.has(device)) {
@@ -164,10 +161,11 @@ export class WorkspaceUse {
       began: this.#began,
       signal: withTimeout(SEARCH_MS, signal),
     })
-    search.ended = counted.then((written) => {
+    const counting = counted.then((written) => {
       search.next = performance.now() + (performance.now() - startedAt) / SEARCH_SHARE
       if (!signal.aborted) this.#found(device, written, found)
     })
+    search.ended = Promise.all([counting, before?.ended]).then(() => undefined)
     this.#searches.set(device, search)
   }
 
