@@ -108,8 +108,8 @@ export async function writeSecret(
 }
 
 /**
- * Deletes all versions of a secret. The vault keeps them for its retention, and nobody can read them meanwhile. Returns false
- * if there is no such secret.
+ * Deletes all versions of a secret. Until the retention of the vault ends, it keeps them, and no caller can read them. Returns
+ * false if there is no such secret.
  */
 export async function deleteSecret(place: VaultPlace, name: string, signal: AbortSignal): Promise<boolean> {
   try {

@@ -16,9 +16,9 @@ export interface UserVault {
   write(of: Of, value: string): Promise<string>
   /** The newest version of the owner's secret is disabled afterwards, and does not contain the value. */
   disable(of: Of): Promise<void>
-  /** Disables a version that was written for a change that failed. */
+  /** Writes a disabled version after one that was written for a change that failed. */
   undo(of: Of): Promise<void>
-  /** Deletes all versions. The vault keeps them, unreadable, for its retention. */
+  /** Deletes all versions. Until the retention of the vault ends, it keeps them, and no caller can read them. */
   delete(of: Of): Promise<void>
   secretOf(of: Of, version: string): UserSecret
 }
@@ -26,7 +26,7 @@ export interface UserVault {
 /** Time for all attempts of one change. The caller waits for it. */
 const CHANGE_BUDGET_MS = 15_000
 
-/** Content of a disabled version. Nobody can read it. */
+/** Content of a disabled version, which no caller can read. */
 const REMOVED = 'removed'
 
 interface Parts {
