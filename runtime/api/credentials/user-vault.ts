@@ -18,8 +18,11 @@ export interface UserVault {
   disable(of: Of): Promise<void>
   /** Writes a disabled version after one that was written for a change that failed. */
   undo(of: Of): Promise<void>
-  /** Deletes all versions. Until the retention of the vault ends, it keeps them, and no caller can read them. */
-  delete(of: Of): Promise<void>
+  /**
+   * Deletes all versions. Until the vault purges them, it keeps them, and no caller can read them. Returns the time of the purge,
+   * and undefined if there is no such secret.
+   */
+  delete(of: Of): Promise<Date | undefined>
   secretOf(of: Of, version: string): UserSecret
 }
 
@@ -56,7 +59,7 @@ export function createUserVault({ nameKey, budgetMs = CHANGE_BUDGET_MS, ...place
     delete: async (of) => {
       const { deleteSecret } = await import('../../azure/azure-clients.ts')
       const remove = (signal: AbortSignal) => deleteSecret(place, nameOf(of), signal)
-      await retryWithin(budgetMs, remove).catch(explain('The credential is still in the vault'))
+      return retryWithin(budgetMs, remove).catch(explain('The credential is still in the vault'))
     },
   }
 }
@@ -73,7 +76,7 @@ const explain =
 
 const REMEDIES: Readonly<Record<string, string>> = {
   conflict:
-    'The vault still has the deleted secret of an earlier credential of yours. An operator can recover or purge it (docs/credentials.md).',
+    'The vault still has the deleted secret of an earlier credential of yours. An operator can recover it (docs/credentials.md).',
   credential_forbidden:
     'An operator must give the identity of the API the role that writes into this vault (docs/credentials.md).',
 }
