@@ -3,7 +3,7 @@ import { BackendName } from './backends.ts'
 import { BudgetKind } from './budgets.ts'
 import { EGRESS_EVENTS } from './egress-events.ts'
 import { ErrorCode } from './errors.ts'
-import { CommandShell, ExecResult, OutputStream } from './exec.ts'
+import { CommandShell, ExecResult, OutputStream, WorkspaceUsage } from './exec.ts'
 import { ClonedRepository } from './git-source.ts'
 import { SettingsOrigin, Verdict } from './policy.ts'
 import { RestrictionLevel } from './restrictions.ts'
@@ -38,7 +38,10 @@ const Decided = z.strictObject({
   reason: z.string().optional(),
 })
 
-/** A guarantee that the sandbox cannot give, or gives in a weaker form. Reported before the first command. */
+/**
+ * A guarantee that the sandbox cannot give, or gives in a weaker form. Reported before the first command, apart from
+ * `model-waits`: a request to the model is repeated until its server is available.
+ */
 export const SandboxWarningCategory = z.enum([
   'network-unrestricted',
   'no-isolation',
@@ -49,6 +52,7 @@ export const SandboxWarningCategory = z.enum([
   'egress-upstream-proxy',
   'credential-in-sandbox',
   'cleartext-model-route',
+  'model-waits',
 ])
 
 /** Git directories that the run left in the user's folder. They are renamed, so the user's git does not load them. */
@@ -155,6 +159,8 @@ const HOST_EVENTS = [
     }),
   }),
   z.strictObject({ type: z.literal('workspace.held'), data: HeldEntries }),
+  /** What the commands have written reaches 50, 80 or 95 percent of a limit, or is below such a level again. */
+  z.strictObject({ type: z.literal('workspace.usage'), data: WorkspaceUsage }),
 ] as const
 
 const API_EVENTS = [

@@ -64,6 +64,22 @@ export const ExecRequest = z.strictObject({
 })
 export type ExecRequest = z.infer<typeof ExecRequest>
 
+/** Percent of a limit. When the use of a workspace reaches another level, an event reports it. */
+export const WORKSPACE_LEVELS = [50, 80, 95] as const
+
+/** How much the commands of a sandbox have written to its workspace, and how much they may write. */
+export const WorkspaceUsage = z.strictObject({
+  /** The highest level that is reached, in percent of a limit. 0: it is below the lowest level again. */
+  level: z.literal([0, ...WORKSPACE_LEVELS]),
+  bytes: z.int().nonnegative(),
+  files: z.int().nonnegative(),
+  maxBytes: z.int().positive(),
+  maxFiles: z.int().positive(),
+  /** False if not all files could be counted. Then the growth of the file system counts. */
+  isComplete: z.boolean(),
+})
+export type WorkspaceUsage = z.infer<typeof WorkspaceUsage>
+
 export const OutputStream = z.enum(['stdout', 'stderr'])
 export type OutputStream = z.infer<typeof OutputStream>
 

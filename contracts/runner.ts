@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { EgressAccess } from './egress-control.ts'
 import { HeldEntries, SandboxWarningCategory } from './events.ts'
-import { ExecRequest, ExecResult, Isolation, OutputStream } from './exec.ts'
+import { ExecRequest, ExecResult, Isolation, OutputStream, WorkspaceUsage } from './exec.ts'
 import { FileError, FileOperation, FileResult } from './files.ts'
 import { WorkspaceLayout } from './workspace-layout.ts'
 import { PackRequest } from './workspace-manifest.ts'
@@ -29,6 +29,7 @@ const Id = z.string().min(1).max(128)
 /** These take the place of a request id. Request ids are numbers, so they cannot collide. */
 export const HELD_ID = 'held'
 export const EGRESS_ID = 'egress'
+export const USAGE_ID = 'usage'
 
 /** Network access of a runner's commands: `offline` none, `online` the sandbox's, `per-command` as requested. */
 export const RunnerRole = z.enum(['offline', 'online', 'per-command'])
@@ -57,6 +58,8 @@ export const RunnerToHost = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('exit'), id: Id, result: ExecResult }),
   /** Git directories that commands left behind and that were renamed. Not tied to a request. */
   z.strictObject({ type: z.literal('held'), id: z.literal(HELD_ID), held: HeldEntries }),
+  /** The use of the workspace reaches another level. Not tied to a request. */
+  z.strictObject({ type: z.literal('usage'), id: z.literal(USAGE_ID), usage: WorkspaceUsage }),
   /** Reply to `file`; for a `read` the payload is the content. */
   z.strictObject({ type: z.literal('file-result'), id: Id, result: FileResult }),
   /** A piece of an outgoing stream. */

@@ -8,6 +8,7 @@ import { changeWords, handOffLines, remarkLines } from '../results/result-lines.
 import { table } from '../terminal/table.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { visible } from '../terminal/visible.ts'
+import { shownPatch } from '../view/shown-patch.ts'
 import {
   type CliContext,
   newServiceCommand,
@@ -101,21 +102,6 @@ async function printPatch(
   const patch = Buffer.concat(pieces)
   terminal.progress.clear()
   const { stdout } = terminal.io
-  if (stdout.isTTY) stdout.write(shownPatch(patch.toString('utf8'), terminal))
+  if (stdout.isTTY) stdout.write(shownPatch(patch.toString('utf8'), terminal.paint))
   else stdout.write(patch)
-}
-
-/** Escapes each line, so that file contents cannot send control sequences to the terminal. */
-function shownPatch(patch: string, { paint }: Terminal): string {
-  return patch
-    .split('\n')
-    .map((line) => {
-      const shown = visible(line)
-      if (/^(?:diff |index |--- |\+\+\+ |(?:new|old|deleted) (?:file )?mode |rename |similarity )/.test(line))
-        return paint.bold(shown)
-      if (line.startsWith('@@')) return paint.cyan(shown)
-      if (line.startsWith('+')) return paint.green(shown)
-      return line.startsWith('-') ? paint.red(shown) : shown
-    })
-    .join('\n')
 }

@@ -1,12 +1,9 @@
-import { readFile } from 'node:fs/promises'
-import { text } from 'node:stream/consumers'
 import { Command } from 'commander'
 import * as z from 'zod'
 import { type PolicyScope, SandboxSettings } from '../../contracts/policy.ts'
-import { parseRepositorySettings } from '../../policies/agent/settings.ts'
 import { canonicalJson } from '../../runtime/kit/canonical-json.ts'
 import { present } from '../../runtime/kit/present.ts'
-import { CliError, usageError } from '../cli-error.ts'
+import { usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { visible } from '../terminal/visible.ts'
 import {
@@ -16,6 +13,8 @@ import {
   parseOptions,
   ServiceOptions,
 } from './command.ts'
+import { readSettings } from './policy-file.ts'
+import { proposeCommand } from './policy-propose.ts'
 
 const ScopeOptions = ServiceOptions.extend({
   repository: z.string().optional(),
@@ -83,7 +82,7 @@ function setCommand(context: CliContext): Command {
     const { replace, ...options } = parseOptions(SetOptions, command)
     const { terminal } = context
     const scope = scopeOf(options)
-    const patch = patchOf(file, await textOf(context, file))
+    const patch = await readSettings(context, file)
     await using connection = await openConnection(context, options, { whenAbsent: 'start' })
     const { client } = connection
     const before = await client.readPolicy(scope)
@@ -93,22 +92,6 @@ function setCommand(context: CliContext): Command {
     context.exit(EXIT.ok)
   })
   return command
-}
-
-const textOf = ({ terminal }: CliContext, file: string): Promise<string> =>
-  file === '-'
-    ? text(terminal.io.stdin)
-    : readFile(file, 'utf8').catch((error: Error) => {
-        throw new CliError(`${visible(file)} cannot be read: ${visible(error.message)}`, {
-          status: EXIT.usage,
-        })
-      })
-
-function patchOf(file: string, content: string) {
-  const parsed = parseRepositorySettings(content)
-  if (parsed.ok) return parsed.patch
-  const name = file === '-' ? 'standard input' : visible(file)
-  throw new CliError(`${name}, line ${parsed.line}: ${visible(parsed.reason)}`, { status: EXIT.usage })
 }
 
 /** One line for each key that is different now. */
@@ -125,4 +108,5 @@ export function policyCommand(context: CliContext): Command {
     .description('Show and change the settings of new runs, for all, for one repository or for one owner.')
     .addCommand(showCommand(context))
     .addCommand(setCommand(context))
+    .addCommand(proposeCommand(context))
 }

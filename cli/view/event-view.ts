@@ -11,6 +11,7 @@ import { restrictionWords } from './restriction-words.ts'
 import { head, type Look, quote, row } from './row.ts'
 import { acceptWords, ignoredWords, trustedWords } from './settings-words.ts'
 import { sourceWords } from './source-words.ts'
+import { usageWords } from './usage-words.ts'
 
 type DataOf<T extends RunEventType> = Extract<RunEvent, { type: T }>['data']
 type Renderers = { readonly [T in RunEventType]?: (data: DataOf<T>, at: string) => string[] }
@@ -135,6 +136,8 @@ function workspaceRenderers(look: Look): Renderers {
       return row(look, 'clone', paint.dim(visible(step)))
     },
     'workspace.cloned': (data) => row(look, 'workspace', clonedWords(data, look)),
+    'workspace.usage': (data) =>
+      row(look, data.level >= 80 ? ['workspace', 'yellow'] : 'workspace', usageWords(data)),
     'workspace.held': (data) => row(look, ['held', 'yellow'], heldWords(data)),
     'workspace.handoff': ({ path, kind }) =>
       row(look, ['hand-off', 'yellow'], `${visible(path)}  ${paint.dim(visible(kind))}`),

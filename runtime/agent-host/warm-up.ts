@@ -115,6 +115,7 @@ const NO_RUNNER: RunnerLink = {
   closed: new Promise(() => undefined),
   close: async () => undefined,
   open: async () => undefined,
+  onUsage: () => undefined,
   exec: absent,
   freeze: absent,
   file: absent,

@@ -23,6 +23,11 @@ import {
 import type { RunEnvelope } from '../../contracts/events.ts'
 import { ModelList } from '../../contracts/models.ts'
 import { type PolicyScope, SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
+import {
+  PolicyProposal,
+  type ProposalScope,
+  type ProposePolicyInput,
+} from '../../contracts/policy-proposal.ts'
 import { PushedResults, type PushResults } from '../../contracts/push.ts'
 import { Restriction, RestrictionList, type SetRestriction } from '../../contracts/restrictions.ts'
 import { BUNDLE_MEDIA_TYPE, PATCH_MEDIA_TYPE, RunDiff } from '../../contracts/results.ts'
@@ -301,6 +306,9 @@ function policyCalls({ call }: Parts) {
     /** Fields that the body omits are unchanged. */
     mergePolicy: (json: SandboxSettingsPatch, query: PolicyScope = {}, options?: CallOptions) =>
       call(SandboxSettings, { method: 'PATCH', path, json, query, ...options }),
+    /** A change of a repository's settings file. Nothing is changed. */
+    proposePolicy: (json: ProposePolicyInput, query: ProposalScope = {}, options?: CallOptions) =>
+      call(PolicyProposal, { method: 'POST', path: `${path}/proposal`, json, query, ...options }),
     /** Whether the service can start runs, and if not, why. */
     ready: (options?: CallOptions) =>
       call(Readiness, { method: 'GET', path: API_ROUTES.readyz, answers: [503], ...options }),

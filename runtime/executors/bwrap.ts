@@ -104,6 +104,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
     hasSyscallFilter: openFilter !== undefined,
     launch,
     writable: writableFolders(options),
+    onUsage: options.onUsage,
     remove: skeleton.remove,
     log: options.log,
   })

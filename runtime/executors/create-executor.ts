@@ -1,4 +1,4 @@
-import type { ExecRequest, ExecResult, Isolation } from '../../contracts/exec.ts'
+import type { ExecRequest, ExecResult, Isolation, WorkspaceUsage } from '../../contracts/exec.ts'
 import type { ExecIo } from '../../contracts/toolbox.ts'
 import { bestEffort } from '../kit/best-effort.ts'
 import { messageOf } from '../kit/errors.ts'
@@ -28,6 +28,8 @@ interface ExecutorParts {
   readonly writable: readonly string[]
   /** Size of the workspace's volume. @default the request alone limits it */
   readonly volumeBytes?: number | undefined
+  /** Called when the use of the workspace reaches another level. */
+  readonly onUsage?: ((usage: WorkspaceUsage) => void) | undefined
   /** Deletes the backend's files. */
   readonly remove: () => Promise<void>
   readonly log: Log
@@ -36,7 +38,7 @@ interface ExecutorParts {
 /** Creates an executor from a backend's `launch` function. Everything else is the same for all backends. */
 export function createExecutor(parts: ExecutorParts): Executor {
   const { isolation, hasSyscallFilter, launch, remove, log, volumeBytes = Number.POSITIVE_INFINITY } = parts
-  const use = new WorkspaceUse(parts.writable)
+  const use = new WorkspaceUse(parts.writable, parts.onUsage)
   const closing = new AbortController()
   const inherited = inheritedDescriptors()
   const running = new Set<Promise<unknown>>()
@@ -49,7 +51,7 @@ export function createExecutor(parts: ExecutorParts): Executor {
         `the working directory ${request.directory} leads out of the workspace`,
       )
     const limits = {
-      bytes: Math.min(request.maxWorkspaceBytes, volumeBytes),
+      bytes: Math.min(request.maxWorkspaceBytes, Math.floor(volumeBytes)),
       files: request.maxWorkspaceFiles,
       isOfVolume: volumeBytes < request.maxWorkspaceBytes,
     }

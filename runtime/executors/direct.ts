@@ -29,7 +29,7 @@ function unkept(request: ExecRequest, layout: Layout | undefined): string | unde
   return undefined
 }
 
-async function create({ workspace, toolRoots, layout, log }: ExecutorOptions) {
+async function create({ workspace, toolRoots, layout, onUsage, log }: ExecutorOptions) {
   const home = await mkdtemp(join(tmpdir(), 'agentweaver-home-'))
   const env = baseEnvironment(toolRoots, home)
   const launch = async ({ request, directory }: Order) => {
@@ -46,7 +46,9 @@ async function create({ workspace, toolRoots, layout, log }: ExecutorOptions) {
   }
   const remove = () => rm(home, { recursive: true, force: true })
   const writable = [workspace, home]
-  return createExecutor({ isolation: ISOLATION, hasSyscallFilter: false, launch, writable, remove, log })
+  return createExecutor({
+    ...{ isolation: ISOLATION, hasSyscallFilter: false, launch, writable, onUsage, remove, log },
+  })
 }
 
 /** The last choice: a process of this user, with limits and cleanup but without isolation. */

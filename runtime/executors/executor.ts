@@ -1,5 +1,5 @@
 import type { BackendName } from '../../contracts/backends.ts'
-import type { ExecRequest, ExecResult, Isolation } from '../../contracts/exec.ts'
+import type { ExecRequest, ExecResult, Isolation, WorkspaceUsage } from '../../contracts/exec.ts'
 import type { HostRoot } from '../../contracts/paths.ts'
 import type { ExecIo } from '../../contracts/toolbox.ts'
 import type { WorkspaceLayout } from '../../contracts/workspace-layout.ts'
@@ -23,6 +23,8 @@ export interface ExecutorOptions {
   readonly egressFolder?: string | undefined
   /** @default nothing is mounted over the workspace */
   readonly layout?: Layout | undefined
+  /** Called when what commands have written reaches another level of a limit. */
+  readonly onUsage?: ((usage: WorkspaceUsage) => void) | undefined
   readonly log: Log
 }
 

@@ -156,6 +156,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
     hasSyscallFilter: filter !== undefined,
     launch,
     writable: writableFolders(options),
+    onUsage: options.onUsage,
     remove: skeleton.remove,
     log: options.log,
   })

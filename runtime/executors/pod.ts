@@ -45,7 +45,8 @@ export function createPodBackend(options: PodBackendOptions): Backend {
   }
 }
 
-function createPodExecutor({ workspace, log }: ExecutorOptions, options: PodBackendOptions): Executor {
+function createPodExecutor(given: ExecutorOptions, options: PodBackendOptions): Executor {
+  const { workspace, onUsage, log } = given
   const { start } = options
   const env = baseEnvironment([], options.home)
   const orphanReaper = new OrphanReaper(options)
@@ -84,6 +85,7 @@ function createPodExecutor({ workspace, log }: ExecutorOptions, options: PodBack
   return createExecutor({
     ...{ isolation, hasSyscallFilter: true, launch, log },
     writable: [workspace],
+    onUsage,
     volumeBytes: options.workspaceBytes,
     remove: async () => undefined,
   })

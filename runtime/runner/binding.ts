@@ -1,3 +1,4 @@
+import type { WorkspaceUsage } from '../../contracts/exec.ts'
 import type { FileError } from '../../contracts/files.ts'
 import type { HostRoot } from '../../contracts/paths.ts'
 import type { WorkspaceLayout } from '../../contracts/workspace-layout.ts'
@@ -18,6 +19,8 @@ export interface BindingDeps {
   readonly egressFolder?: string | undefined
   /** Whether commands write to the file system of a host, where set-user-ID files would be a risk. */
   readonly clearsSetId: boolean
+  /** Called when what commands have written reaches another level of a limit. */
+  readonly onUsage?: (usage: WorkspaceUsage) => void
   readonly log: Log
   /** The only folder that can be opened. Set where the path of the workspace is fixed. */
   readonly root?: string
@@ -79,8 +82,8 @@ export class Binding {
       return { ok: false, code: 'symlink', message: `${root} is reached through a link to another folder` }
     }
     try {
-      const { backend, toolRoots, hostRoots = [], egressFolder, clearsSetId, log } = this.#deps
-      const options = { workspace: workspace.path, toolRoots, hostRoots, egressFolder, layout, log }
+      const { backend, toolRoots, hostRoots = [], egressFolder, clearsSetId, onUsage, log } = this.#deps
+      const options = { workspace: workspace.path, toolRoots, hostRoots, egressFolder, layout, onUsage, log }
       const executor = await backend.create(options)
       const base = layout?.gitEntries
       return {

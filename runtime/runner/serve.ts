@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream'
-import type { Isolation } from '../../contracts/exec.ts'
-import type { RunnerRole, RunnerWarning } from '../../contracts/runner.ts'
+import type { Isolation, WorkspaceUsage } from '../../contracts/exec.ts'
+import { type RunnerRole, type RunnerWarning, USAGE_ID } from '../../contracts/runner.ts'
 import { bestEffort } from '../kit/best-effort.ts'
 import { messageOf } from '../kit/errors.ts'
 import { activePathEngine } from '../workspace/open-root.ts'
@@ -29,7 +29,10 @@ export async function serveRunner(deps: RunnerDeps): Promise<void> {
   stream.on('error', (error) => log.debug('the connection broke', { error }))
   const connection = new Connection(stream)
   const freezer = new Freezer()
-  const context: ServeContext = { connection, binding: new Binding(deps), freezer, log, relay }
+  const onUsage = (usage: WorkspaceUsage) =>
+    void connection.send({ type: 'usage', id: USAGE_ID, usage }).catch(() => undefined)
+  const binding = new Binding({ ...deps, onUsage })
+  const context: ServeContext = { connection, binding, freezer, log, relay }
   try {
     const pathEngine = await activePathEngine()
     await connection.send({

@@ -4,9 +4,10 @@ import { bearer, type Harness, RUN, startApp } from './harness.ts'
 import { makeFixture, SAMPLES, sampleOf } from './sample-requests.ts'
 
 // The secret of a key is not stored, so a repeated response cannot have it: see `api-keys.test.ts`. Setting a credential
-// again changes nothing, and neither does erasing data again.
+// again changes nothing, and neither does erasing data again. A proposal changes nothing at all.
 const MUTATIONS = Object.keys(SAMPLES).filter(
-  (route) => !route.startsWith('GET ') && !/\/api\/(?:keys|me\/credentials|data)/.test(route),
+  (route) =>
+    !route.startsWith('GET ') && !/\/api\/(?:keys|me\/credentials|data|sandbox-policy\/proposal)/.test(route),
 )
 
 const startRun = ({ app, keys }: Harness, headers: Record<string, string>, body: object = RUN) =>

@@ -1,6 +1,8 @@
 import type { AuditEntry, AuditPage, AuditVerification } from '../../contracts/audit.ts'
 import type { Diagnostics } from '../../contracts/diagnostics.ts'
 import type { ErasedData, OwnerDataLine } from '../../contracts/owner-data.ts'
+import { SandboxSettings } from '../../contracts/policy.ts'
+import type { PolicyProposal, ProposePolicy } from '../../contracts/policy-proposal.ts'
 import type { Caller } from '../../runtime/api/runs/service.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 
@@ -56,8 +58,20 @@ async function readDiagnostics(caller: Caller): Promise<Diagnostics> {
   return { at: '2026-01-01T00:00:00.000Z', store, checks: [], replicas: [], pools: [] }
 }
 
-/** What the service keeps of everybody. */
+async function proposePolicy(_caller: Caller, { settings }: ProposePolicy): Promise<PolicyProposal> {
+  const effective = SandboxSettings.parse(settings)
+  return {
+    path: '.agentweaver/settings.yml',
+    base: { kind: 'none' },
+    text: '',
+    diff: '',
+    settings: effective,
+  }
+}
+
+/** What the service keeps of everybody, and the calls that keep nothing. */
 export class MemoryRecords {
+  readonly proposePolicy = proposePolicy
   readonly readAudit = readAudit
   readonly verifyAudit = verifyAudit
   readonly exportData = exportData

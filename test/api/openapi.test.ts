@@ -104,6 +104,7 @@ test('the document has exactly the routes of the interface', async () => {
     'POST /api/runs/{id}/tool-approvals',
     'POST /api/runs/{id}/tool-denials',
     'POST /api/runs/{id}/turns',
+    'POST /api/sandbox-policy/proposal',
     'POST /api/sandboxes',
     'POST /api/sandboxes/{id}/commands',
     'PUT /api/me/credentials/{kind}',

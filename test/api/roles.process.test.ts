@@ -83,6 +83,7 @@ const TABLE: Readonly<Record<string, readonly [others: string, own: string]>> = 
   'GET /api/sandbox-policy': ['yyyy', 'yyyy'],
   'PUT /api/sandbox-policy': ['fffy', 'fffy'],
   'PATCH /api/sandbox-policy': ['fffy', 'fffy'],
+  'POST /api/sandbox-policy/proposal': ['yfyy', 'yfyy'],
 }
 
 const use = useService()

@@ -289,6 +289,12 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
     status: 403,
     foreign: 403,
   }),
+  'POST /api/sandbox-policy/proposal': () => ({
+    url: '/api/sandbox-policy/proposal',
+    body: { settings: { shell_enabled: false } },
+    status: 200,
+    foreign: 200,
+  }),
 }
 
 export const sampleOf = (route: string, fixture: Fixture) => {

@@ -43,6 +43,30 @@ describe('the event view shows', () => {
     expect(shown([event])).toBe('   budget  160,113 of 200,000 tokens (80 %)')
   })
 
+  test('that the workspace becomes full, and that it has room again', () => {
+    const usage = (change: object): RunEvent => ({
+      type: 'workspace.usage',
+      data: {
+        ...{ level: 80, bytes: 8.5 * 2 ** 30, files: 12_000, maxBytes: 10 * 2 ** 30, maxFiles: 1_000_000 },
+        ...{ isComplete: true, ...change },
+      },
+    })
+
+    expect(shown([usage({})])).toBe('workspace  commands have written 8.5 GiB of 10.0 GiB (85 %).')
+    expect(shown([usage({ level: 95, bytes: 2 ** 20, files: 950_000 })])).toBe(
+      'workspace  commands have written 950,000 of 1,000,000 files (95 %).',
+    )
+    expect(shown([usage({ level: 0, bytes: 2 ** 20, files: 1 })])).toBe(
+      'workspace  there is room again: commands have written 1.0 MiB of 10.0 GiB (0 %).',
+    )
+    expect(shown([usage({ isComplete: false })])).toBe(
+      [
+        'workspace  commands have written 8.5 GiB of 10.0 GiB (85 %; not all files could',
+        '           be counted, so this is the growth of the file system).',
+      ].join('\n'),
+    )
+  })
+
   test('how much of a limit of the network is used', () => {
     const event: RunEvent = {
       type: 'egress.budget',

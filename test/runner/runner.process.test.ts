@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { ExecRequest } from '../../contracts/exec.ts'
+import { ExecRequest, type WorkspaceUsage } from '../../contracts/exec.ts'
 import { RUNNER_FRAME } from '../../contracts/runner.ts'
 import { spawnRunner } from '../../runtime/agent-host/toolbox/spawn-runner.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
@@ -77,6 +77,23 @@ describe('a runner', () => {
     })
 
     expect(finished.result).toMatchObject({ exitCode: 0, stdoutBytes: 13 })
+  })
+
+  it('reports that commands fill the workspace, and that it has room again', async () => {
+    const { run, link } = await aRunner()
+    const reports: WorkspaceUsage[] = []
+    link.onUsage((usage) => reports.push(usage))
+    const limits = { maxWorkspaceBytes: 67_108_864 }
+
+    const full = await run('while :; do head -c 4194304 /dev/zero >> much; sleep 0.1; done', limits)
+    const reported = reports.map(({ level }) => level)
+    const emptied = await run('rm much', limits)
+
+    expect(full.result.reason).toBe('workspace_full')
+    expect(reported.at(-1)).toBe(95)
+    expect(reports[0]).toMatchObject({ maxBytes: 67_108_864, maxFiles: 1_000_000 })
+    expect(emptied.result.exitCode).toBe(0)
+    await until('the runner reports that there is room', () => reports.at(-1)?.level === 0)
   })
 
   it('slows a command down if its output is not read', async () => {

@@ -53,6 +53,9 @@ function linkOver(connection: HostConnection, hello: Hello): RunnerLink {
     freeze: (isFrozen) => freeze(connection, isFrozen),
     pack: (contents, signal) => streamCall(connection, { type: 'pack', contents }, signal),
     giveEgress: (access) => connection.send({ type: 'egress', id: EGRESS_ID, access }),
+    onUsage: (listener) => {
+      connection.onUsage = listener
+    },
     close: async () => connection.giveUp('closed by AgentHost'),
   }
 }

@@ -1,5 +1,6 @@
 import type { Duplex } from 'node:stream'
 import type { HeldEntries } from '../../../contracts/events.ts'
+import type { WorkspaceUsage } from '../../../contracts/exec.ts'
 import { type HostToRunnerInput, RunnerToHost } from '../../../contracts/runner.ts'
 import { messageOf } from '../../kit/errors.ts'
 import { createFrameSender, type SendFrame } from '../../kit/frame-sender.ts'
@@ -25,6 +26,9 @@ export class HostConnection {
   isFrozen = false
   /** Called with git directories that the runner renamed. While it is unset, such a frame is a protocol error. */
   onHeld: ((held: HeldEntries) => void) | undefined
+
+  /** Called with each report about the use of the workspace. */
+  onUsage: (usage: WorkspaceUsage) => void = () => undefined
 
   constructor(stream: Duplex) {
     this.#stream = stream
@@ -85,6 +89,10 @@ export class HostConnection {
     if (frame.header.type === 'held') {
       if (!this.onHeld) throw unexpected(frame)
       this.onHeld(frame.header.held)
+      return
+    }
+    if (frame.header.type === 'usage') {
+      this.onUsage(frame.header.usage)
       return
     }
     const { id } = frame.header

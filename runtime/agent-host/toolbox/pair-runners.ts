@@ -39,6 +39,10 @@ export function pairRunners(links: readonly RunnerLink[]): RunnerLink {
     freeze: async (isFrozen) => {
       await Promise.all([offline.freeze(isFrozen), online.freeze(isFrozen)])
     },
+    // Each runner counts the files of both, so both report the same levels.
+    onUsage: (listener) => {
+      for (const link of [offline, online]) link.onUsage(listener)
+    },
     file: offline.file,
     tarIn: offline.tarIn,
     tarOut: offline.tarOut,

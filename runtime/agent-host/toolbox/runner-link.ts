@@ -1,5 +1,6 @@
 import type { EgressAccess } from '../../../contracts/egress-control.ts'
 import type { HeldEntries } from '../../../contracts/events.ts'
+import type { WorkspaceUsage } from '../../../contracts/exec.ts'
 import type { FileError } from '../../../contracts/files.ts'
 import type { RunnerRole, RunnerWarning } from '../../../contracts/runner.ts'
 import type { Toolbox } from '../../../contracts/toolbox.ts'
@@ -23,6 +24,8 @@ export interface RunnerLink extends Toolbox {
   pack(contents: readonly string[], signal?: AbortSignal): AsyncGenerator<Uint8Array>
   /** Gives commands their access to the egress proxy. Later commands have it. */
   giveEgress(access: EgressAccess): Promise<void>
+  /** Calls back when what commands have written reaches another level of a limit. There is one listener. */
+  onUsage(listener: (usage: WorkspaceUsage) => void): void
   /** Stops all commands, or lets them continue. Resolves when that is done. */
   freeze(isFrozen: boolean): Promise<void>
   /** Resolves with the reason when the connection has ended. */

@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import { PolicyScope, SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
+import { PolicyProposal, ProposalScope, ProposePolicy } from '../../../contracts/policy-proposal.ts'
 import { callerOf } from '../http/authenticate.ts'
 import { GUARDED, MutationHeaders, problems } from '../http/schemas.ts'
 import type { RouteDeps } from './deps.ts'
@@ -59,5 +60,21 @@ export const sandboxPolicyRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app,
     async (request, reply) => {
       return once(request, reply, (caller) => service.mergePolicy(caller, request.body, request.query))
     },
+  )
+
+  app.post(
+    '/proposal',
+    {
+      schema: {
+        ...GUARDED,
+        tags,
+        operationId: 'proposeSandboxPolicy',
+        summary: "Propose a change of a repository's settings file as a diff; changes nothing",
+        querystring: ProposalScope,
+        body: ProposePolicy,
+        response: { 200: PolicyProposal, ...problems(403, 415) },
+      },
+    },
+    async (request) => service.proposePolicy(callerOf(request), request.body, request.query),
   )
 }

@@ -2,6 +2,7 @@ import { delay } from '../../kit/deadline.ts'
 import { messageOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { Lifecycle } from './admit/lifecycle.ts'
+import { createPolicyProposals } from './admit/propose-policy.ts'
 import { createSandboxPolicy, type SandboxPolicy } from './admit/sandbox-policy.ts'
 import { createTrustedFolders } from './admit/trusted-folders.ts'
 import { createUploads } from './admit/uploads.ts'
@@ -132,8 +133,12 @@ const policyCalls = (
   policy: SandboxPolicy,
   audit: AuditTrail,
 ): ReturnType<typeof createTrustedFolders> &
-  Pick<RunService, 'listModels' | 'readPolicy' | 'replacePolicy' | 'mergePolicy' | 'allowEgress'> => ({
+  Pick<
+    RunService,
+    'listModels' | 'readPolicy' | 'replacePolicy' | 'mergePolicy' | 'proposePolicy' | 'allowEgress'
+  > => ({
   ...createModelList(deps),
+  ...createPolicyProposals(deps, policy),
   ...createAllowedHosts(deps, policy, audit),
   ...createTrustedFolders(deps, policy),
   readPolicy: (caller, scope = {}) => policy.read(caller, scope),

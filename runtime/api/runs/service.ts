@@ -23,6 +23,7 @@ import type { ModelList } from '../../../contracts/models.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
 import type { ErasedData, OwnerDataLine } from '../../../contracts/owner-data.ts'
 import type { PolicyScope, SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
+import type { PolicyProposal, ProposalScope, ProposePolicy } from '../../../contracts/policy-proposal.ts'
 import type { PushedResults, PushResults } from '../../../contracts/push.ts'
 import type { Restriction, RestrictionList, SetRestriction } from '../../../contracts/restrictions.ts'
 import type { RunDiff } from '../../../contracts/results.ts'
@@ -177,6 +178,8 @@ export interface RunService {
   readPolicy(caller: Caller, scope?: PolicyScope): Promise<SandboxSettings>
   replacePolicy(caller: Caller, policy: SandboxSettingsPatch, scope?: PolicyScope): Promise<SandboxSettings>
   mergePolicy(caller: Caller, patch: SandboxSettingsPatch, scope?: PolicyScope): Promise<SandboxSettings>
+  /** A change of a repository's settings file that a person applies. `invalid_request` if the policy does not allow it. */
+  proposePolicy(caller: Caller, wanted: ProposePolicy, scope?: ProposalScope): Promise<PolicyProposal>
 
   /** The restrictions in force that the caller may see: of the caller's runs and of all runs, or every one for operators and auditors. */
   listRestrictions(caller: Caller): Promise<RestrictionList>

@@ -1,5 +1,7 @@
+import type { WorkspaceUsage } from '../../../contracts/exec.ts'
 import { deadline, delay, withTimeout } from '../../kit/deadline.ts'
 import { type Amount, type Disk, disksOf, growthOf, isAlmostFull, isOver, leastOf } from './disk.ts'
+import { UsageLevels } from './usage-levels.ts'
 import { type Written, writtenFiles } from './written-files.ts'
 
 /** Why a command was stopped. The reason of its signal. */
@@ -31,8 +33,8 @@ const SUSPICIOUS_BYTES = 67_108_864
 
 /**
  * Watches how much the commands of one sandbox write to folders of the host. Asking a file system for its free space is
- * cheap, so that happens all the time. Only when a file system has grown by as much as a limit, the files are searched, and
- * those that changed since the sandbox began are counted. If not all can be looked at, the growth of the file system counts.
+ * cheap, so that happens all the time. Only when a file system has grown by as much as a limit, or by so much that another level
+ * of the use can be reached, the files are searched, and those that changed since the sandbox began are counted. If not all can be looked at, the growth of the file system counts.
  * Files that are deleted and still open are in no folder: they can only use the space down to the reserve.
  */
 export class WorkspaceUse {
@@ -43,13 +45,20 @@ export class WorkspaceUse {
   /** The file systems that hold too much of this sandbox, and why, since the last search. */
   readonly #full = new Map<number, string>()
   readonly #closing = new AbortController()
-  readonly #searches = new Map<number, { ended: Promise<void>; next: number }>()
+  readonly #searches = new Map<number, RunningSearch>()
+  readonly #levels: UsageLevels
+  #lastLook: Promise<unknown> = Promise.resolve()
+  #later: NodeJS.Timeout | undefined
 
-  /** @param folders the workspace, and other folders of the host that commands can write */
-  constructor(folders: readonly string[]) {
+  /**
+   * @param folders the workspace, and other folders of the host that commands can write
+   * @param onUsage is called when the use of the workspace reaches another level
+   */
+  constructor(folders: readonly string[], onUsage: (usage: WorkspaceUsage) => void = () => undefined) {
     this.#folders = folders
     const { at, tick } = now()
     this.#began = { at: at - CLOCK_MS, tick }
+    this.#levels = new UsageLevels(onUsage)
   }
 
   /**
@@ -58,14 +67,15 @@ export class WorkspaceUse {
    */
   async begin(limits: WorkspaceLimits): Promise<string | undefined> {
     await this.#look(limits)
-    const searches = Promise.all([...this.#searches.values()].map(({ ended }) => ended))
+    const limiting = [...this.#searches.values()].filter(({ isForLimit }) => isForLimit)
+    const searches = Promise.all(limiting.map(({ ended }) => ended))
     await deadline('the search', SETTLE_MS, searches).catch(() => undefined)
     return this.#full.values().next().value
   }
 
   /**
    * Watches for the duration of one command. Calls `onFull` at most once, with a sentence. Returns a function that ends the
-   * watch. A file system that cannot be asked is asked again.
+   * watch, after a last look. A file system that cannot be asked is asked again.
    */
   watch(limits: WorkspaceLimits, onFull: (why: string) => void): () => void {
     const ended = new AbortController()
@@ -84,7 +94,10 @@ export class WorkspaceUse {
     }
     // It ends with the command.
     watch().catch(() => undefined)
-    return () => ended.abort()
+    return () => {
+      ended.abort()
+      this.#lastLook = this.#look(limits)
+    }
   }
 
   async #reasonToStop(began: Moment, begun: Disks, disks: Disks): Promise<string | undefined> {
@@ -101,7 +114,10 @@ export class WorkspaceUse {
 
   /** Whether a command has written more than one that only deletes, or could have. */
   async #hasWritten(device: number, began: Moment): Promise<boolean> {
-    const written = await this.#count(device, NOISE, { ...began, searchMs: CONFIRM_MS })
+    const written = await this.#count(device, NOISE, {
+      began,
+      signal: withTimeout(CONFIRM_MS, this.#closing.signal),
+    })
     return !written.isComplete || isOver(written, NOISE)
   }
 
@@ -113,48 +129,83 @@ export class WorkspaceUse {
       this.#least.set(device, least)
       const growth = growthOf(least, disk)
       // A full workspace stays full when another program deletes files.
-      if (isOver(growth, limits) || this.#full.has(device)) this.#search(device, { growth, limits })
+      const isForLimit = isOver(growth, limits) || this.#full.has(device)
+      if (isForLimit || this.#levels.canHaveChanged(device, growth, limits))
+        this.#search(device, { growth, limits, isForLimit })
     }
     return disks
   }
 
-  /** One search of a file system at a time, and with pauses, because another program may be what fills it. */
+  /**
+   * One search of a file system at a time, and with pauses, because another program may be what fills it. A search for a level
+   * delays none that decides whether a limit is exceeded.
+   */
   #search(device: number, found: Growth): void {
     const before = this.#searches.get(device)
-    // A search that found too much is repeated at once: the command may have deleted files.
-    if (before && (before.next === RUNNING || (performance.now() < before.next && !this.#full.has(device))))
+    const isUrgent = found.isForLimit && before?.isForLimit === false
+    if (before?.next === RUNNING) {
+      if (isUrgent) before.stop.abort()
       return
+    }
+    // A search that found too much is repeated at once: the command may have deleted files.
+    const pauseMs = before === undefined || isUrgent ? 0 : before.next - performance.now()
+    if (pauseMs > 0 && !this.#full.has(device)) {
+      this.#lookLater(pauseMs, found.limits)
+      return
+    }
     const startedAt = performance.now()
-    const search = { next: RUNNING, ended: Promise.resolve() }
-    search.ended = this.#count(device, found.limits, { ...this.#began, searchMs: SEARCH_MS }).then(
-      (written) => {
-        const why = overLimit(written, found)
-        if (why === undefined) this.#full.delete(device)
-        else this.#full.set(device, why)
-        search.next = performance.now() + (performance.now() - startedAt) / SEARCH_SHARE
-      },
-    )
+    const { isForLimit } = found
+    const search: RunningSearch = {
+      ...{ next: RUNNING, isForLimit, ended: Promise.resolve(), stop: new AbortController() },
+    }
+    const signal = AbortSignal.any([search.stop.signal, this.#closing.signal])
+    const counted = this.#count(device, found.limits, {
+      began: this.#began,
+      signal: withTimeout(SEARCH_MS, signal),
+    })
+    search.ended = counted.then((written) => {
+      search.next = performance.now() + (performance.now() - startedAt) / SEARCH_SHARE
+      if (!signal.aborted) this.#found(device, written, found)
+    })
     this.#searches.set(device, search)
+  }
+
+  /** The command may be over by then. */
+  #lookLater(pauseMs: number, limits: WorkspaceLimits): void {
+    this.#later ??= setTimeout(() => {
+      this.#later = undefined
+      this.#lastLook = this.#look(limits)
+    }, pauseMs).unref()
+  }
+
+  #found(device: number, written: Written, found: Growth): void {
+    const why = overLimit(written, found)
+    if (why === undefined) this.#full.delete(device)
+    else this.#full.set(device, why)
+    const { growth, limits } = found
+    const { isComplete } = written
+    const { bytes, files } = isComplete ? written : atLeast(written, growth)
+    this.#levels.counted(device, { usage: { bytes, files }, growth, limits, isComplete })
   }
 
   /** What was written since a moment. */
   #count(
     device: number,
     limits: Amount,
-    { at, tick, searchMs }: Moment & { readonly searchMs: number },
+    { began, signal }: { readonly began: Moment; readonly signal: AbortSignal },
   ): Promise<Written> {
-    const passed = now()
+    const { at, tick } = now()
     // If the clock was set back, the new files have older times.
-    const setBack = Math.min(0, passed.at - at - (passed.tick - tick))
-    const signal = withTimeout(searchMs, this.#closing.signal)
-    return writtenFiles({ folders: this.#folders, device, since: at + setBack, limits, signal }).catch(
-      () => UNKNOWN,
-    )
+    const setBack = Math.min(0, at - began.at - (tick - began.tick))
+    const since = began.at + setBack
+    return writtenFiles({ folders: this.#folders, device, since, limits, signal }).catch(() => UNKNOWN)
   }
 
   /** Ends the searches. */
   async close(): Promise<void> {
     this.#closing.abort()
+    clearTimeout(this.#later)
+    await this.#lastLook
     await Promise.all([...this.#searches.values()].map(({ ended }) => ended))
   }
 }
@@ -175,6 +226,16 @@ interface Growth {
   /** Of the file system. */
   readonly growth: Amount
   readonly limits: WorkspaceLimits
+  /** The file system has grown by as much as a limit. */
+  readonly isForLimit: boolean
+}
+
+interface RunningSearch {
+  /** When the next one may begin. */
+  next: number
+  ended: Promise<void>
+  readonly isForLimit: boolean
+  readonly stop: AbortController
 }
 
 const FROM_SETTINGS =

@@ -1,0 +1,40 @@
+import * as z from 'zod'
+import { PolicyScope, SandboxSettings, SandboxSettingsPatch, SETTINGS_FILE } from './policy.ts'
+
+/** The repository whose policy the proposed settings must not exceed. Without one, the policy of all runs counts. */
+export const ProposalScope = z.strictObject({
+  repository: PolicyScope.shape.repository,
+})
+export type ProposalScope = z.infer<typeof ProposalScope>
+
+/** Settings to write into the settings file of a repository. */
+export const ProposePolicy = z.strictObject({
+  settings: SandboxSettingsPatch,
+  /** `true`: the keys that `settings` does not name are removed from the file. */
+  replace: z.boolean().default(false),
+  /**
+   * The present text of the file, `null` if there is none. Without a value, the text that came with your last run on the
+   * repository.
+   */
+  file: z.string().max(SETTINGS_FILE.maxBytes).nullable().optional(),
+})
+export type ProposePolicy = z.infer<typeof ProposePolicy>
+export type ProposePolicyInput = z.input<typeof ProposePolicy>
+
+/** A changed settings file. Nothing is stored: a person applies the diff in the repository. */
+export const PolicyProposal = z.object({
+  path: z.string(),
+  /** The file that was changed: of the request, of a run, or none. */
+  base: z.discriminatedUnion('kind', [
+    z.object({ kind: z.literal('request') }),
+    z.object({ kind: z.literal('run'), runId: z.string() }),
+    z.object({ kind: z.literal('none') }),
+  ]),
+  /** The whole file after the change. */
+  text: z.string(),
+  /** The change in the format of `git diff`, relative to the top of the repository. Empty if the file has the settings already. */
+  diff: z.string(),
+  /** Effective settings of a run with this file. */
+  settings: SandboxSettings,
+})
+export type PolicyProposal = z.infer<typeof PolicyProposal>

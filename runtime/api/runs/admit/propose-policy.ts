@@ -1,0 +1,94 @@
+import { createHash } from 'node:crypto'
+import { SETTINGS_FILE } from '../../../../contracts/policy.ts'
+import type { PolicyProposal, ProposalScope, ProposePolicy } from '../../../../contracts/policy-proposal.ts'
+import { editSettings } from '../../../../policies/agent/edit-settings.ts'
+import { parseGitUrl } from '../../../../policies/agent/egress/git-url.ts'
+import { patternProblems } from '../../../../policies/agent/settings.ts'
+import { SandboxError } from '../../../kit/errors.ts'
+import type { RunDeps } from '../deps.ts'
+import { patchOfFile } from '../results/unified-diff.ts'
+import type { Caller, RunService } from '../service.ts'
+import { notGranted, type SandboxPolicy, settingsOfRun } from './sandbox-policy.ts'
+import { parseSettings } from './settings-file.ts'
+
+/** How many of the caller's last runs are looked at. */
+const MAX_RUNS = 200
+
+type Base = { readonly base: PolicyProposal['base']; readonly text: string | undefined }
+
+/** Changes of the settings file of a repository, which people apply themselves. Nothing is stored. */
+export function createPolicyProposals(
+  { store }: { readonly store: Pick<RunDeps['store'], 'listRuns'> },
+  policy: Pick<SandboxPolicy, 'read'>,
+): Pick<RunService, 'proposePolicy'> {
+  return {
+    async proposePolicy(caller, wanted, scope = {}) {
+      const above = await policy.read(caller, scope)
+      const problems = [...patternFaults(wanted), ...notGranted(above, wanted.settings)]
+      if (problems.length > 0) throw new SandboxError('invalid_request', problems.join('; '))
+      const { base, text } = await presentFile(store, caller, { wanted, scope })
+      const edit = editSettings(text ?? '', { settings: wanted.settings, replaces: wanted.replace })
+      if (!edit.ok)
+        throw new SandboxError(
+          'invalid_request',
+          `the present settings file${whose(base)}, line ${edit.line}: ${edit.reason}`,
+        )
+      const patch = parseSettings(edit.text, 'the changed settings file')
+      return {
+        ...{ path: SETTINGS_FILE.path, base, text: edit.text, diff: diffOf(text, edit.text) },
+        settings: settingsOfRun(above, patch),
+      }
+    },
+  }
+}
+
+const patternFaults = ({ settings }: ProposePolicy): string[] =>
+  patternProblems(settings).map(({ index, message }) => `destructive_command_patterns.${index}: ${message}`)
+
+const whose = (base: Base['base']): string => (base.kind === 'run' ? ` of the run ${base.runId}` : '')
+
+interface Wanted {
+  readonly wanted: ProposePolicy
+  readonly scope: ProposalScope
+}
+
+/** The text of the request, or the one that came with the caller's last run on the repository. */
+async function presentFile(
+  store: Pick<RunDeps['store'], 'listRuns'>,
+  { owner }: Caller,
+  { wanted: { file }, scope: { repository } }: Wanted,
+): Promise<Base> {
+  if (file !== undefined) return { base: { kind: 'request' }, text: file ?? undefined }
+  const none: Base = { base: { kind: 'none' }, text: undefined }
+  if (repository === undefined) return none
+  const { items } = await store.listRuns({ owner, limit: MAX_RUNS })
+  for (const { id, workspace } of items)
+    if (workspace.kind === 'git' && isSameRepository(workspace.url, repository))
+      return workspace.settings === undefined
+        ? none
+        : { base: { kind: 'run', runId: id }, text: workspace.settings }
+  return none
+}
+
+/** Many servers ignore case. */
+function isSameRepository(one: string, other: string): boolean {
+  const [first, second] = [parseGitUrl(one), parseGitUrl(other)]
+  if (!first.ok || !second.ok) return false
+  const nameOf = ({ host, port, path }: typeof first.repository) => `${host}:${port}/${path.toLowerCase()}`
+  return nameOf(first.repository) === nameOf(second.repository)
+}
+
+function diffOf(before: string | undefined, after: string): string {
+  if ((before ?? '') === after) return ''
+  const [old, recent] = [before, after].map((text) => (text === undefined ? undefined : Buffer.from(text)))
+  const version = (bytes: Buffer | undefined) =>
+    bytes && {
+      ...{ mode: 'file' as const, size: bytes.length },
+      sha256: createHash('sha256').update(bytes).digest('hex'),
+    }
+  const { text } = patchOfFile(
+    { path: SETTINGS_FILE.path, before: version(old), after: version(recent) },
+    { before: old, after: recent },
+  )
+  return Buffer.from(text, 'latin1').toString('utf8')
+}

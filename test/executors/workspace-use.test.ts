@@ -1,0 +1,137 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import type { WorkspaceUsage } from '../../contracts/exec.ts'
+import { UsageLevels } from '../../runtime/executors/process/usage-levels.ts'
+import { WorkspaceUse } from '../../runtime/executors/process/workspace-use.ts'
+import { until } from '../helpers/until.ts'
+
+const MIB = 1_048_576
+const LIMITS = { bytes: 64 * MIB, files: 10_000, isOfVolume: false }
+
+async function aWorkspace() {
+  const folder = await mkdtemp(join(tmpdir(), 'aw-use-'))
+  const reports: WorkspaceUsage[] = []
+  const use = new WorkspaceUse([folder], (usage) => reports.push(usage))
+  onTestFinished(async () => {
+    await use.close()
+    await rm(folder, { recursive: true, force: true })
+  })
+  const levels = () => reports.map(({ level }) => level)
+  const write = (name: string, mib: number) => writeFile(join(folder, name), Buffer.alloc(mib * MIB, 1))
+  return { use, folder, reports, levels, write }
+}
+
+/** Other programs delete files at the same time, so a fixed amount may not be noticed. */
+const writeUntil = (what: string, done: () => boolean, write: (round: number) => Promise<unknown>) => {
+  let round = 0
+  return until(what, async () => {
+    if (!done()) await write(round++)
+    return done()
+  })
+}
+
+it('reports that a workspace becomes full before it stops a command, and that it is emptied', async () => {
+  const { use, folder, reports, levels, write } = await aWorkspace()
+  let levelsWhenFull: number[] | undefined
+  await use.begin(LIMITS)
+  const stop = use.watch(LIMITS, () => {
+    levelsWhenFull = levels()
+  })
+
+  const names: string[] = []
+  await writeUntil(
+    'the command is stopped',
+    () => levelsWhenFull !== undefined,
+    async (round) => {
+      names.push(`much-${round}`)
+      await write(`much-${round}`, 1)
+    },
+  )
+  expect(levelsWhenFull?.at(-1)).toBe(95)
+  expect(levels()).toEqual([...new Set(levels())].sort((one, other) => one - other))
+  expect(reports[0]).toMatchObject({ maxBytes: 64 * MIB, maxFiles: 10_000, isComplete: true })
+  expect(reports[0]?.bytes).toBeGreaterThanOrEqual(32 * MIB)
+
+  for (const name of names) await rm(join(folder, name))
+  stop()
+  await until('it is reported as empty', () => levels().at(-1) === 0)
+})
+
+it('reports what a command wrote that ended before the next look', async () => {
+  const { use, levels, write } = await aWorkspace()
+  await use.begin(LIMITS)
+
+  await writeUntil(
+    'it is reported',
+    () => levels().length > 0,
+    async (round) => {
+      const stop = use.watch(LIMITS, () => undefined)
+      await write(`much-${round}`, 34)
+      stop()
+    },
+  )
+})
+
+it('reports the number of files', async () => {
+  const { use, folder, levels, reports } = await aWorkspace()
+  const limits = { ...LIMITS, files: 1_000 }
+  await use.begin(limits)
+
+  await writeUntil(
+    'it is reported',
+    () => levels().length > 0,
+    async (round) => {
+      for (let index = 0; index < 50; index++) await writeFile(join(folder, `file-${round}-${index}`), '')
+      await use.begin(limits)
+    },
+  )
+  expect(reports[0]?.maxFiles).toBe(1_000)
+  expect(reports[0]?.files).toBeGreaterThanOrEqual(500)
+})
+
+it('reports a level once, although the use goes up and down around it', () => {
+  const reports: WorkspaceUsage[] = []
+  const levels = new UsageLevels((usage) => reports.push(usage))
+  const limits = { bytes: 100 * MIB, files: 1_000 }
+  const count = (mib: number) =>
+    levels.counted(1, {
+      usage: { bytes: mib * MIB, files: 1 },
+      growth: { bytes: mib * MIB, files: 1 },
+      limits,
+      isComplete: true,
+    })
+
+  for (const mib of [10, 51, 49, 51, 49, 83, 79, 81, 44, 96, 120, 93, 0]) count(mib)
+
+  expect(reports.map(({ level }) => level)).toEqual([50, 80, 0, 95, 0])
+})
+
+it('reports no more than a hundred changes in one sandbox', () => {
+  let reports = 0
+  const levels = new UsageLevels(() => reports++)
+  const limits = { bytes: 100, files: 100 }
+  for (let round = 0; round < 500; round++) {
+    const usage = { bytes: round % 2 === 0 ? 99 : 0, files: 0 }
+    levels.counted(1, { usage, growth: usage, limits, isComplete: true })
+  }
+
+  expect(reports).toBe(100)
+})
+
+it('needs a count only if the level can have changed since the last one', () => {
+  const levels = new UsageLevels(() => undefined)
+  const limits = { bytes: 100, files: 1_000 }
+  const canHaveChanged = (bytes: number) => levels.canHaveChanged(1, { bytes, files: 0 }, limits)
+
+  expect([canHaveChanged(49), canHaveChanged(50)]).toEqual([false, true])
+  // Other programs wrote most of it.
+  levels.counted(1, {
+    usage: { bytes: 5, files: 0 },
+    growth: { bytes: 60, files: 0 },
+    limits,
+    isComplete: true,
+  })
+  expect([canHaveChanged(60), canHaveChanged(104), canHaveChanged(106)]).toEqual([false, false, true])
+})
