@@ -33,5 +33,10 @@ export const ErasedData = z.object({
   /** Audit records of the erased runs. Their final heads stay in the deployment's chain. */
   records: z.int(),
   keys: z.int(),
+  /**
+   * When the vault of users' credentials has purged the last secret that this erasure deleted. Until then it keeps them, and no
+   * caller can read them. Absent if it deleted none.
+   */
+  secretsPurgedAt: z.iso.datetime().optional(),
 })
 export type ErasedData = z.infer<typeof ErasedData>

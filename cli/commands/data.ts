@@ -76,11 +76,22 @@ async function lastReport({ terminal }: CliContext, reports: AsyncIterable<Erase
   throw brokeOff('erasure', 'Erase again; it continues where it stopped.')
 }
 
-function print({ terminal }: CliContext, { runs, events, records, keys }: ErasedData): void {
+function print({ terminal }: CliContext, report: ErasedData): void {
+  const { runs, events, records, keys } = report
   const ofRuns = `${plural(runs, 'run')} with ${plural(events, 'event')} and ${plural(records, 'audit record')}`
   terminal.print(`Erased ${ofRuns}, and ${plural(keys, 'key')}.`)
-  terminal.note('Stored files that no run uses any more are deleted within minutes.')
+  for (const note of whatIsLeft(report)) terminal.note(note)
 }
+
+/** What is deleted after the erasure, and when. */
+export const whatIsLeft = ({ secretsPurgedAt }: Pick<ErasedData, 'secretsPurgedAt'>): string[] => [
+  'Stored files that no run uses any more are deleted within minutes.',
+  ...(secretsPurgedAt === undefined
+    ? []
+    : [
+        `The vault keeps the deleted credentials, unreadable, and purges them on ${secretsPurgedAt.slice(0, 10)}.`,
+      ]),
+]
 
 /** The owner's name again, because `y` is typed too easily. */
 async function confirm({ terminal }: CliContext, owner: string): Promise<void> {

@@ -6,11 +6,12 @@ import type { OwnerRedactors } from '../redaction/owner-redactors.ts'
 import type { RunRow, Store } from '../store/store.ts'
 import type { ComposedEgress } from './compose-egress.ts'
 import type { ApiConfig } from './config.ts'
+import { eraseSecrets } from './credentials/erase-secrets.ts'
 import { GITHUB_TARGET } from './credentials/own-destinations.ts'
 import { createSeal } from './credentials/sealed-value.ts'
 import { createUserCredentialService } from './credentials/user-credential-service.ts'
 import { UserCredentials } from './credentials/user-credentials.ts'
-import { createUserVault, vaultVersionOf } from './credentials/user-vault.ts'
+import { createUserVault } from './credentials/user-vault.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { createAuditTrail } from './runs/audit-trail.ts'
 
@@ -50,13 +51,19 @@ export async function composeUserCredentials(
   const now = () => new Date()
   const credentials = new UserCredentials({ store, seal, vault, learn, clock: now, log })
   const { stop } = await credentials.start()
+  const placesOf = ({ modelProxy, hosts }: ComposedEgress, { models }: Pick<ApiConfig, 'models'>) => ({
+    // Without hosts, no process inserts credentials.
+    modelServer: modelProxy && hosts && models.openaiBaseUrl,
+    hosts,
+  })
   return {
     credentials,
     stop,
     /** Deletes the secrets of an owner whose data is erased. The rows still exist. */
-    async eraseSecrets(owner: string): Promise<void> {
-      const rows = await store.listUserCredentials(owner)
-      for (const row of rows.filter((one) => vaultVersionOf(one) !== undefined)) await vault?.delete(row)
+    eraserFor(egress: ComposedEgress, config: Pick<ApiConfig, 'models'>) {
+      const places = placesOf(egress, config)
+      return async (owner: string): Promise<Date | undefined> =>
+        vault && eraseSecrets({ store, vault, places }, owner)
     },
     /** What agents need to know of the credentials of their owners. */
     modelsOf({ models }: Pick<ApiConfig, 'models'>, isOperators: (id: string) => boolean) {
@@ -78,10 +85,9 @@ export async function composeUserCredentials(
         },
       }
     },
-    serviceFor({ modelProxy, hosts, check }: ComposedEgress, { models }: ApiConfig) {
-      // Without hosts, no process inserts credentials.
-      const modelServer = modelProxy && hosts && models.openaiBaseUrl
-      const places = { modelServer, hosts }
+    serviceFor(egress: ComposedEgress, config: ApiConfig) {
+      const places = placesOf(egress, config)
+      const { check } = egress
       const audit = createAuditTrail(keys)
       const deps = { store, audit, credentials, seal, vault, places, learn, check, now }
       return createUserCredentialService(deps)

@@ -108,7 +108,7 @@ export async function composeRunService(
     workspaces: await workspacesOf(config, forbidden),
     ceiling,
     restrictions,
-    eraseSecrets: users.eraseSecrets,
+    eraseSecrets: users.eraserFor(egress, config),
     ...(networks && { networks }),
     ...redaction,
     ...(provider.name === 'local' && {

@@ -108,15 +108,21 @@ export async function writeSecret(
 }
 
 /**
- * Deletes all versions of a secret. The vault keeps them for its retention, and nobody can read them meanwhile. Returns false
- * if there is no such secret.
+ * Deletes all versions of a secret. Until the vault purges them, it keeps them, and no caller can read them. Returns the time of
+ * the purge, and undefined if there is no such secret.
  */
-export async function deleteSecret(place: VaultPlace, name: string, signal: AbortSignal): Promise<boolean> {
+export async function deleteSecret(
+  place: VaultPlace,
+  name: string,
+  signal: AbortSignal,
+): Promise<Date | undefined> {
   try {
-    await callVault(place, (client) => client.beginDeleteSecret(name, { abortSignal: signal }))
-    return true
+    const deletion = await callVault(place, (client) =>
+      client.beginDeleteSecret(name, { abortSignal: signal }),
+    )
+    return deletion.getResult()?.scheduledPurgeDate
   } catch (error) {
-    if (error instanceof SandboxError && error.code === 'credential_absent') return false
+    if (error instanceof SandboxError && error.code === 'credential_absent') return undefined
     throw error
   }
 }

@@ -28,7 +28,10 @@ function place() {
     },
     disable: async ({ owner, kind }) => note(`disable ${owner} ${kind}`),
     undo: async ({ owner, kind }) => note(`undo ${owner} ${kind}`),
-    delete: async ({ owner, kind }) => note(`delete ${owner} ${kind}`),
+    delete: async ({ owner, kind }) => {
+      note(`delete ${owner} ${kind}`)
+      return undefined
+    },
   }
   return { store, state, changes, vault, ...ownCredentials({ store, vault }) }
 }

@@ -117,6 +117,16 @@ test('the document has exactly the routes of the interface', async () => {
   ])
 })
 
+test('changes of a credential can fail because of the vault, and the text for 502 fits every route', async () => {
+  const { paths } = await readDocument()
+  const operations = paths['/api/me/credentials/{kind}'] ?? {}
+  for (const method of ['put', 'delete'])
+    expect(Object.keys(operations[method]?.responses ?? {}), method).toEqual(
+      expect.arrayContaining(['409', '502', '503']),
+    )
+  expect(JSON.stringify(operations)).not.toContain('The sandbox failed.')
+})
+
 test('every guarded operation has its key, its summary and its possible responses', async () => {
   const { paths } = await readDocument()
   const isGuarded = (path: string) => path.startsWith('/api/') && path !== '/api/sign-in'

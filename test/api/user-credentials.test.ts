@@ -153,7 +153,7 @@ describe('the service', () => {
       what: 'a registry without a proxy',
       places: noProxy,
       more: { host: HOST },
-      message: /inserts no credentials/,
+      message: /inserts no credentials, .*egress.credentials or models.foundry/,
     },
     {
       what: 'a model key without a server',
@@ -171,7 +171,14 @@ describe('the service', () => {
       what: 'a token for a git server that is not listed',
       kind: 'git',
       more: { host: HOST },
-      message: /no git server at npm.corp.example.com. It has gitlab.corp.example.com. .*preset: git/,
+      message: /no git server at npm.corp.example.com. The list names gitlab.corp.example.com. .*preset: git/,
+    },
+    {
+      what: 'a token for a git server where the list names none',
+      kind: 'git',
+      more: { host: HOST },
+      places: { modelServer: undefined, hosts: { git: new Set<string>(), registry: new Set<string>() } },
+      message: /The list names no git server at all\./,
     },
     {
       what: 'a token for GitHub as one for a git server',

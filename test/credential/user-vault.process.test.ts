@@ -141,10 +141,21 @@ it('deletes what an erased owner has in the vault, and nothing of others', async
   const { lacksGitHubToken } = users.modelsOf({ models: { names: {} } }, () => false)
   expect(['ada', 'carol'].map(lacksGitHubToken)).toEqual([false, true])
 
-  await users.eraseSecrets('ada')
+  // Ada has removed this one: no row names it, and the vault has its earlier version.
+  const removed = { owner: 'ada', kind: 'git', target: 'gitlab.example.com' } as const
+  await vault.write(removed, VALUE)
+  await vault.disable(removed)
+  const hosts = { git: new Set([removed.target]), registry: new Set(['npm.example.com']) }
+  const erase = users.eraserFor({ provider: {} as never, hosts }, { models: { names: {} } })
 
-  const nameOf = (of: typeof ADA | typeof bob) => vault.secretOf(of, '0'.repeat(32)).name
-  expect(azure.vault.deletedNames()).toEqual([nameOf(ADA)])
+  const purgedAt = await erase('ada')
+  const again = await erase('ada')
+
+  const nameOf = (of: Parameters<typeof vault.secretOf>[0]) => vault.secretOf(of, '0'.repeat(32)).name
+  expect(azure.vault.deletedNames()).toEqual([nameOf(ADA), nameOf(removed)])
+  const days = ((purgedAt?.getTime() ?? 0) - Date.now()) / 86_400_000
+  expect(Math.round(days)).toBe(90)
+  expect(again).toBeUndefined()
   expect(azure.vault.names()).toEqual([nameOf(bob)])
 })
 
@@ -157,7 +168,7 @@ it('explains that the vault still has the deleted secret of that name', async ()
 
   expect(failure).toMatchObject({ code: 'conflict' })
   expect(String(failure)).toContain('409 (ObjectIsDeletedButRecoverable). Nothing was stored.')
-  expect(String(failure)).toContain('An operator can recover or purge it')
+  expect(String(failure)).toContain('An operator can recover it')
   expect(String(failure)).not.toContain(name)
 })
 

@@ -246,18 +246,19 @@ it('counts the budgets of a run, and ends the run that would use more', async ()
   expect(rig.service.paths).toHaveLength(1)
 })
 
-it('does not start the process that all connections reach with the identity', async () => {
-  const { env } = await startFoundry()
-  const { AGENTWEAVER_EGRESS_FOUNDRY_URL: url, ...login } = env.broker
-  const azure = Object.fromEntries(Object.entries(login).filter(([key]) => key.startsWith('AZURE_')))
-  const { child, exited, said } = spawnRole([], {
-    ...env.proxy,
-    ...azure,
-    AGENTWEAVER_EGRESS_FOUNDRY_URL: url ?? '',
-  })
-  await exited
+it.each(['AGENTWEAVER_EGRESS_FOUNDRY_URL', 'AGENTWEAVER_EGRESS_VAULT_URL'])(
+  'does not start the process that all connections reach with the identity for %s',
+  async (key) => {
+    const { env } = await startFoundry()
+    const { AGENTWEAVER_EGRESS_FOUNDRY_URL: foundry, ...login } = env.broker
+    const azure = Object.fromEntries(Object.entries(login).filter(([name]) => name.startsWith('AZURE_')))
+    const url = key.includes('FOUNDRY') ? (foundry ?? '') : 'https://aw-users.vault.azure.net'
+    const { child, exited, said } = spawnRole([], { ...env.proxy, ...azure, [key]: url })
+    await Promise.race([exited, until('the process listens', () => said().includes('listening'))])
 
-  expect(child.exitCode).toBe(78)
-  expect(said()).toContain('AGENTWEAVER_EGRESS_FOUNDRY_URL is only for "credentials"')
-  expect(Object.keys(env.proxy).filter((key) => /AZURE|FOUNDRY/.test(key))).toEqual([])
-})
+    expect(said()).toContain(`${key} is only for "credentials"`)
+    await exited
+    expect(child.exitCode).toBe(78)
+    expect(Object.keys(env.proxy).filter((name) => /AZURE|FOUNDRY|VAULT/.test(name))).toEqual([])
+  },
+)

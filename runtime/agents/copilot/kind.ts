@@ -31,10 +31,12 @@ export const copilot = {
   },
 } satisfies AgentKind<'copilot'>
 
-/** What the agent runtime has instead of a token that the egress proxy inserts: it has the form that the runtime expects. */
+/** The agent runtime sends this text in place of the token, which the egress proxy inserts. It has the form of a GitHub token. */
 const INSERTED = 'gho_insertedByTheEgressProxyAgentweaver0'
 
-/** The token that the owner has set, else the owner's secret in the vault of user tokens, else the operator's token. */
+/**
+ * The token that the owner has set, from the store or by its name in the vault of user tokens. Without one, the operator's token.
+ */
 function tokenOf(
   { secretNameOf, gitHubTokenOf, lacksGitHubToken, copilotToken, proxyRoot }: ModelSettings,
   owner: string,

@@ -180,12 +180,13 @@ const SERVERS: Readonly<Record<HostKind, { readonly name: string; readonly prese
 function listedHostOf({ hosts }: CredentialPlaces, kind: HostKind, host: string | undefined): string {
   if (hosts === undefined)
     throw invalid(
-      'The egress proxy of this deployment inserts no credentials, so no run could use this one. An operator can change that with egress.credentials of the environment (docs/placeholders.md).',
+      'The egress proxy of this deployment inserts no credentials, so no run could use this one. An operator can change that with egress.credentials or models.foundry of the environment (docs/placeholders.md).',
     )
   const target = hostOf(kind, host)
   if (hosts[kind].has(target)) return target
-  const known = hosts[kind].size === 0 ? 'It has none.' : `It has ${[...hosts[kind]].sort().join(', ')}.`
   const { name, preset } = SERVERS[kind]
+  const listed = [...hosts[kind]].sort().join(', ')
+  const known = listed === '' ? `The list names no ${name} at all.` : `The list names ${listed}.`
   const other = kind === 'git' && target === 'github.com' ? ' The kind for GitHub is github.' : ''
   throw invalid(
     `The egress list of this service has no ${name} at ${target}. ${known}${other} An operator can add an entry with "preset: ${preset}" and this host, for example.`,

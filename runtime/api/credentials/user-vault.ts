@@ -16,17 +16,20 @@ export interface UserVault {
   write(of: Of, value: string): Promise<string>
   /** The newest version of the owner's secret is disabled afterwards, and does not contain the value. */
   disable(of: Of): Promise<void>
-  /** Disables a version that was written for a change that failed. */
+  /** Writes a disabled version after one that was written for a change that failed. */
   undo(of: Of): Promise<void>
-  /** Deletes all versions. The vault keeps them, unreadable, for its retention. */
-  delete(of: Of): Promise<void>
+  /**
+   * Deletes all versions. Until the vault purges them, it keeps them, and no caller can read them. Returns the time of the purge,
+   * and undefined if there is no such secret.
+   */
+  delete(of: Of): Promise<Date | undefined>
   secretOf(of: Of, version: string): UserSecret
 }
 
 /** Time for all attempts of one change. The caller waits for it. */
 const CHANGE_BUDGET_MS = 15_000
 
-/** Content of a disabled version. Nobody can read it. */
+/** Content of a disabled version, which no caller can read. */
 const REMOVED = 'removed'
 
 interface Parts {
@@ -56,7 +59,7 @@ export function createUserVault({ nameKey, budgetMs = CHANGE_BUDGET_MS, ...place
     delete: async (of) => {
       const { deleteSecret } = await import('../../azure/azure-clients.ts')
       const remove = (signal: AbortSignal) => deleteSecret(place, nameOf(of), signal)
-      await retryWithin(budgetMs, remove).catch(explain('The credential is still in the vault'))
+      return retryWithin(budgetMs, remove).catch(explain('The credential is still in the vault'))
     },
   }
 }
@@ -73,7 +76,7 @@ const explain =
 
 const REMEDIES: Readonly<Record<string, string>> = {
   conflict:
-    'The vault still has the deleted secret of an earlier credential of yours. An operator can recover or purge it (docs/credentials.md).',
+    'The vault still has the deleted secret of an earlier credential of yours. An operator can recover it (docs/credentials.md).',
   credential_forbidden:
     'An operator must give the identity of the API the role that writes into this vault (docs/credentials.md).',
 }

@@ -66,7 +66,9 @@ const MORE_PROBLEMS = {
   409: describedProblem('Not possible in the current state.'),
   413: describedProblem('The body is too large.'),
   415: describedProblem('The route does not accept this media type.'),
-  502: describedProblem('The sandbox failed.'),
+  502: describedProblem(
+    'The sandbox of the run or another server that the request needs has failed or refused.',
+  ),
   503: describedProblem('Temporarily unavailable; try again.'),
 } as const
 

@@ -42,7 +42,7 @@ export const userCredentialRoutes: FastifyPluginAsyncZod<
       'Set a credential for the runs of the caller; no response contains its value. A value that its server does not accept is refused',
     params: KindParams,
     body: SetUserCredential,
-    response: { 200: SetUserCredentialAnswer, ...problems(403, 409, 415) },
+    response: { 200: SetUserCredentialAnswer, ...problems(403, 409, 415, 502, 503) },
   }
   // Without an idempotency key, which would store a digest of the value. A repeated request changes nothing.
   app.put('/:kind', { schema: setSchema }, async (request) => {
@@ -57,7 +57,7 @@ export const userCredentialRoutes: FastifyPluginAsyncZod<
     headers: MutationHeaders,
     params: KindParams,
     querystring: UserCredentialQuery,
-    response: { 200: UserCredential, ...problems(403, 404, 409) },
+    response: { 200: UserCredential, ...problems(403, 404, 409, 502, 503) },
   }
   app.delete('/:kind', { schema: removeSchema }, async (request, reply) =>
     once(request, reply, (caller) =>

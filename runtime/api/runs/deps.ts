@@ -90,8 +90,8 @@ export type RunDeps = {
   readonly ceiling: SandboxSettings
   /** The restrictions in force. */
   readonly restrictions: Restrictions
-  /** Deletes the secrets of an owner outside the store. Absent if there can be none. */
-  readonly eraseSecrets?: (owner: string) => Promise<void>
+  /** Deletes the secrets of an owner outside the store. Returns the time at which the last one is purged. Absent if there can be none. */
+  readonly eraseSecrets?: (owner: string) => Promise<Date | undefined>
   /** Absent without an egress proxy. */
   readonly networks?: RunNetworks
   /** The second redaction, of one run: nothing that a sandbox sent is stored before it. */

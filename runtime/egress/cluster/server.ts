@@ -49,13 +49,21 @@ function vaultReader({ AGENTWEAVER_EGRESS_VAULT_URL: vaultUrl }: EgressProxyEnv)
   return vaultUrl && identity ? readerOfVault({ vaultUrl, identity: behind(identity, proxy) }) : undefined
 }
 
+/** Settings that make a process use an Azure identity. */
+const IDENTITY_KEYS = ['AGENTWEAVER_EGRESS_VAULT_URL', 'AGENTWEAVER_EGRESS_FOUNDRY_URL'] as const
+
 /** The process that all connections reach must have no identity. */
-function identityFor(role: string | undefined): ProxyIdentity | undefined {
+function refuseIdentity(role: string | undefined): void {
+  const found = IDENTITY_KEYS.find((key) => env[key] !== undefined)
+  if (role !== CREDENTIAL_ROLE && found !== undefined)
+    refuse(new Error(`${found} is only for "${CREDENTIAL_ROLE}"`))
+}
+
+/** Undefined without models of Azure AI. */
+function identityForModels(): ProxyIdentity | undefined {
   const { AGENTWEAVER_EGRESS_FOUNDRY_URL: url } = env
   const identity = workloadIdentityOf(env)
   if (url === undefined || identity === undefined) return undefined
-  if (role !== CREDENTIAL_ROLE)
-    return refuse(new Error(`AGENTWEAVER_EGRESS_FOUNDRY_URL is only for "${CREDENTIAL_ROLE}"`))
   return createAzureIdentity({ identity, upstream: url, proxy, log })
 }
 
@@ -68,12 +76,13 @@ const log = createLog({
 })
 
 async function main(): Promise<void> {
+  refuseIdentity(process.argv[2])
   const replica = await startReplica({
     url: env.AGENTWEAVER_EGRESS_CONTROL_URL,
     tokenFile: env.AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE,
     listen: listenFor(process.argv[2]),
     healthPort: env.AGENTWEAVER_EGRESS_HEALTH_PORT,
-    ...present({ upstream: proxy, identity: identityFor(process.argv[2]) }),
+    ...present({ upstream: proxy, identity: identityForModels() }),
     log,
   })
   log.info('listening', { port: replica.port })

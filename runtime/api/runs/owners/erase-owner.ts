@@ -1,5 +1,6 @@
 import type { ErasedData } from '../../../../contracts/owner-data.ts'
 import { SandboxError } from '../../../kit/errors.ts'
+import { present } from '../../../kit/present.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import type { RunDeps } from '../deps.ts'
 import { isFinal } from '../run-view.ts'
@@ -49,9 +50,13 @@ async function* erase(
   { caller, owner }: { readonly caller: Caller; readonly owner: string },
 ): AsyncGenerator<ErasedData> {
   const { store, log, eraseSecrets } = deps
-  await eraseSecrets?.(owner)
+  const purgedAt = await eraseSecrets?.(owner)
+  const secretsPurgedAt = purgedAt?.toISOString()
+  // An erasure that breaks off is continued by another one, which finds no secrets any more.
+  if (secretsPurgedAt !== undefined) log.info('the secrets of an owner were deleted', { secretsPurgedAt })
   // The keys first, so that no new run can be started with them.
-  const done = { isComplete: false, runs: 0, events: 0, records: 0, keys: await store.eraseOwner(owner) }
+  const keys = await store.eraseOwner(owner)
+  const done = { isComplete: false, runs: 0, events: 0, records: 0, keys, ...present({ secretsPurgedAt }) }
   for (const { id } of await Array.fromAsync(runsOf(store, owner))) {
     for (let deleted = EVENTS_AT_ONCE; deleted === EVENTS_AT_ONCE; ) {
       deleted = await store.deleteEvents(id, EVENTS_AT_ONCE)

@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest'
+import type { ErasedData } from '../../contracts/owner-data.ts'
+import type { AuditTrail } from '../../runtime/api/runs/audit-trail.ts'
+import type { RunDeps } from '../../runtime/api/runs/deps.ts'
+import { eraseOwner } from '../../runtime/api/runs/owners/erase-owner.ts'
+import { createLog } from '../../runtime/kit/log.ts'
+
+const PURGED = new Date('2027-02-25T10:00:00.000Z')
+
+/** Erases an owner without runs. */
+async function erase(eraseSecrets: RunDeps['eraseSecrets']) {
+  const steps: string[] = []
+  const lines: string[] = []
+  const deps = {
+    store: {
+      listRuns: async () => ({ items: [] }),
+      eraseOwner: async () => steps.push('rows'),
+    },
+    clock: () => new Date(),
+    log: createLog({ level: 'info', write: (line) => void lines.push(line) }),
+    ...(eraseSecrets && {
+      eraseSecrets: async (owner: string) => {
+        steps.push(`secrets of ${owner}`)
+        return eraseSecrets(owner)
+      },
+    }),
+  }
+  const caller = { owner: 'root', role: 'operator' } as const
+  const reports: ErasedData[] = []
+  const erasure = await eraseOwner(deps as never, {} as AuditTrail, { caller, owner: 'ada' })
+  for await (const report of erasure) reports.push(report)
+  return { last: reports.at(-1), steps, log: lines.join('') }
+}
+
+test('an erasure deletes the secrets before the rows that name them, and reports when they are purged', async () => {
+  const { last, steps, log } = await erase(async () => PURGED)
+
+  expect(last).toMatchObject({ isComplete: true, secretsPurgedAt: PURGED.toISOString() })
+  expect(steps.slice(0, 2)).toEqual(['secrets of ada', 'rows'])
+  // Also if the erasure breaks off.
+  expect(log).toContain(PURGED.toISOString())
+})
+
+test.each<[string, RunDeps['eraseSecrets']]>([
+  ['no vault', undefined],
+  ['no secret', async () => undefined],
+])('an erasure with %s reports no purge', async (_what, eraseSecrets) => {
+  const { last } = await erase(eraseSecrets)
+
+  expect(last?.isComplete).toBe(true)
+  expect(last).not.toHaveProperty('secretsPurgedAt')
+})
