@@ -8,7 +8,7 @@ interface Place {
   readonly logs: string
 }
 
-/** Alerts about faults, from the metrics of the API. The table "When parts fail" of the runbook names an alert for each fault. */
+/** What the metrics of the API show of faults. The table "When parts fail" of the runbook has one of these for each fault. */
 export function serviceAlerts(place: Place): AlertRule[] {
   return [...storeAlerts(place), ...replicaAlerts(place), ...runAlerts(place)]
 }
@@ -25,7 +25,7 @@ function storeAlerts({ namespace, logs }: Place): AlertRule[] {
       annotations: {
         summary:
           'A replica of the API cannot write to the store, so it starts no run and its runs stand still',
-        remedy: `${logs} shows the error. The runs continue by themselves when the database works again`,
+        remedy: `${logs} names the fault. The runs continue by themselves when the database works again`,
       },
     },
     {
@@ -45,8 +45,8 @@ function storeAlerts({ namespace, logs }: Place): AlertRule[] {
       forMinutes: 5,
       severity: 'ticket',
       annotations: {
-        summary: 'Transactions of the store fail repeatedly and are tried again',
-        remedy: `${logs} shows the error: terminated connections, or statements that time out`,
+        summary: 'Work on the store fails again and again, and is repeated',
+        remedy: `${logs} names the fault: connections that are terminated, or statements without an answer`,
       },
     },
   ]
@@ -71,9 +71,8 @@ function replicaAlerts({ namespace, logs }: Place): AlertRule[] {
       forMinutes: 1,
       severity: 'ticket',
       annotations: {
-        summary:
-          'A replica lost its lease, because it stood still or could not reach the store. Other replicas drive its runs',
-        remedy: `${logs} shows which replica; check the load of its node and its connection to the database`,
+        summary: 'A replica stood still or could not reach the store, and lost its runs to the others',
+        remedy: `${logs} shows which replica; look at the load of its node and at its way to the database`,
       },
     },
     {
@@ -82,8 +81,8 @@ function replicaAlerts({ namespace, logs }: Place): AlertRule[] {
       forMinutes: 5,
       severity: 'ticket',
       annotations: {
-        summary: 'The event loop of a replica of the API is slow, because the replica has too much work',
-        remedy: 'raise sizes.api in the environment file, or find the client that sends too many requests',
+        summary: 'A replica of the API answers late, because it has too much to do',
+        remedy: 'raise sizes.api in the environment file, or find the client that reads too much',
       },
     },
     {
@@ -93,7 +92,7 @@ function replicaAlerts({ namespace, logs }: Place): AlertRule[] {
       severity: 'ticket',
       annotations: {
         summary: 'Event streams are refused, because a client or all clients together have too many open',
-        remedy: `set sizes.api.logLevel to debug in the environment file; ${logs} then shows the requests with status 429 and their owner`,
+        remedy: `${logs} shows the requests with status 429`,
       },
     },
   ]
@@ -110,7 +109,7 @@ function runAlerts({ namespace, logs }: Place): AlertRule[] {
       annotations: {
         summary: 'Sandboxes reject their configuration, so runs fail at their start',
         remedy:
-          'compare the image of the sandbox templates with the image of the API: both must be of one release',
+          'compare the image of the sandbox templates with the image of the API: they are of one release',
       },
     },
     {
@@ -121,7 +120,7 @@ function runAlerts({ namespace, logs }: Place): AlertRule[] {
       annotations: {
         summary: 'Several runs lost their sandbox in 15 minutes',
         remedy:
-          'check kubectl get nodes and the events of the sandbox namespace: a node failed, or pods were killed for memory',
+          'kubectl get nodes, and the events of the sandbox namespace: a node failed, or pods were killed for memory',
       },
     },
     {
