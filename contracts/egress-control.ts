@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { CredentialCheckPlan, CredentialVerdict } from './credential-check.ts'
 import {
   CredentialId,
   CredentialValue,
@@ -81,6 +82,11 @@ export const EgressControlMessage = EgressState.omit({ generations: true, listen
   /** Destinations that this stream has not sent yet, by digest. */
   policies: z.record(Digest, z.array(EgressDestination).max(512)),
   keys: z.array(EgressKey).min(1).max(8),
+  /**
+   * Only for the process that inserts credentials: checks of credentials that no replica has begun. Absent if there are none: a
+   * replica of an earlier release accepts no message with this member.
+   */
+  checks: z.array(z.guid()).min(1).max(64).optional(),
 })
 export type EgressControlMessage = z.infer<typeof EgressControlMessage>
 
@@ -112,3 +118,18 @@ export const EgressCredentialAnswer = z.union([
   z.strictObject({ secret: UserSecret }),
 ])
 export type EgressCredentialAnswer = z.infer<typeof EgressCredentialAnswer>
+
+/** Body of `POST /internal/egress/checks`. */
+export const EgressCheckRequest = z.strictObject({ id: z.guid() })
+export type EgressCheckRequest = z.infer<typeof EgressCheckRequest>
+
+/** The answer, to one replica only. It must never be in a log, an event or an error. */
+export const EgressCheckAnswer = z.strictObject({
+  plan: CredentialCheckPlan,
+  credential: EgressCredentialAnswer,
+})
+export type EgressCheckAnswer = z.infer<typeof EgressCheckAnswer>
+
+/** Body of `POST /internal/egress/verdicts`. */
+export const EgressCheckVerdict = z.strictObject({ id: z.guid(), verdict: CredentialVerdict })
+export type EgressCheckVerdict = z.infer<typeof EgressCheckVerdict>

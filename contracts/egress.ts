@@ -26,6 +26,9 @@ export const EGRESS_TRUST_FILE = 'ca.crt'
 /** Response header of the egress proxy with the sentence that explains a refusal. */
 export const EGRESS_REASON_HEADER = 'agentweaver-egress'
 
+/** Header with the rule that refused a request of an agent to its model. The answer of a model server never has it. */
+export const EGRESS_RULE_HEADER = 'agentweaver-egress-rule'
+
 /** The process of a sandbox that connects: a command of the agent, or the process that holds the run's credential. */
 export const EgressCaller = z.enum(['commands', 'agent-host'])
 export type EgressCaller = z.infer<typeof EgressCaller>

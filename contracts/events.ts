@@ -38,7 +38,10 @@ const Decided = z.strictObject({
   reason: z.string().optional(),
 })
 
-/** A guarantee that the sandbox cannot give, or gives in a weaker form. Reported before the first command. */
+/**
+ * A guarantee that the sandbox cannot give, or gives in a weaker form. Reported before the first command, apart from
+ * `model-waits`: a request to the model is repeated until its server is available.
+ */
 export const SandboxWarningCategory = z.enum([
   'network-unrestricted',
   'no-isolation',
@@ -49,6 +52,7 @@ export const SandboxWarningCategory = z.enum([
   'egress-upstream-proxy',
   'credential-in-sandbox',
   'cleartext-model-route',
+  'model-waits',
 ])
 
 /** Git directories that the run left in the user's folder. They are renamed, so the user's git does not load them. */

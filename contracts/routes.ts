@@ -53,6 +53,10 @@ export const EGRESS_CONTROL_ROUTES = {
   events: '/internal/egress/events',
   /** Only for the process that inserts credentials. */
   credentials: '/internal/egress/credentials',
+  /** Only for the process that inserts credentials: begins the check of a credential. */
+  checks: '/internal/egress/checks',
+  /** The result of a check. */
+  verdicts: '/internal/egress/verdicts',
   /** A part of a run's budgets, for one request to its model. */
   reservations: '/internal/egress/reservations',
   /** A share of the bytes that a run may send and receive. */

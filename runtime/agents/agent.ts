@@ -3,6 +3,7 @@ import type { HostEvent } from '../../contracts/events.ts'
 import type { ToolOutcome } from '../../contracts/tools.ts'
 import type { Log } from '../kit/log.ts'
 import type { ToolCall, ToolDefinition } from '../tools/tool.ts'
+import type { ModelWait } from './model-waits.ts'
 
 /** An agent's conversation as files by relative path. It is saved at checkpoints and can be restored elsewhere. */
 export type SessionFiles = ReadonlyMap<string, Uint8Array>
@@ -28,6 +29,11 @@ export interface AgentDeps {
   readonly fetchToken: () => Promise<string | undefined>
   /** The token with which the agent identifies itself to the egress proxy. Waits for the first one. */
   readonly fetchEgressToken: () => Promise<string>
+  /**
+   * Called when a request to the model has to wait until its server is available again.
+   * @default the agent only logs it
+   */
+  readonly onModelWait?: (message: string) => void
   /** A private folder that the agent's commands can neither read nor write. */
   readonly stateDir: string
   /**
@@ -97,6 +103,8 @@ export interface AgentSession {
    * `conflict` if the conversation cannot be continued from this point.
    */
   exportSession(): Promise<SessionFiles>
+  /** A connection to the model waits. Returns the function that ends the wait. */
+  waitForModel?(wait: ModelWait): () => void
   /** Ends the session and all of its processes. */
   close(): Promise<void>
 }

@@ -1,5 +1,5 @@
 import type { AgentDeps } from './agent.ts'
-import type { ModelConfig } from './copilot/model-config.ts'
+import type { ModelConfig, ModelProxy } from './copilot/model-config.ts'
 
 /** The environment of the model runtime, with a server that it connects to itself. */
 const withoutProxy = (env: Readonly<Record<string, string>> = {}, url: string) => ({
@@ -19,5 +19,6 @@ export function proxiedModel(
     model: name,
     provider: { type: 'openai', baseUrl, bearerTokenProvider },
   })
-  return { deps, open }
+  const proxy: ModelProxy = { baseUrl, fetchToken: bearerTokenProvider }
+  return { deps, open, proxy }
 }

@@ -1,11 +1,13 @@
 import { readFile } from 'node:fs/promises'
 import { RequestedAgent } from '../../contracts/agents.ts'
+import { CREDENTIAL_CHECK } from '../../contracts/credential-check.ts'
 import { MODEL_BASE_PATH, type ModelRoute, OF_EACH_OWNER, PROXY_IDENTITY } from '../../contracts/egress.ts'
 import { names } from '../../contracts/names.ts'
 import { EGRESS_PROXY_PORT } from '../../contracts/ports.ts'
 import { type EgressPolicy, EgressPolicyError, loadEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { hasHost } from '../../policies/agent/egress/narrow.ts'
 import { modelRouteOf } from '../agents/registry.ts'
+import { runCheck } from '../credential-check/run-check.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
 import { present } from '../kit/present.ts'
@@ -20,6 +22,7 @@ import type { UserCredentials } from './credentials/user-credentials.ts'
 import { NO_OWN_CREDENTIALS } from './credentials/user-credentials.ts'
 import { serversOf } from './egress/agent-servers.ts'
 import { ByteShares } from './egress/byte-shares.ts'
+import { createClusterChecks } from './egress/cluster-checks.ts'
 import { ClusterEgress } from './egress/cluster-egress.ts'
 import { ControlHub } from './egress/control-hub.ts'
 import { type ControlListenerOptions, serveEgressControl } from './egress/control-listener.ts'
@@ -60,7 +63,7 @@ export type ComposedEgress = {
   readonly hosts?: CredentialHosts
   /** The authority that agents of kind `copilot` must trust, in PEM, if the proxy can insert the token of an owner for them. */
   readonly agentRoot?: string
-  /** Asks the servers of credentials whether they accept a value. Only on this machine. */
+  /** Asks the servers of credentials whether they accept a value. Absent where no process inserts credentials. */
   readonly check?: CredentialCheck
   /** Serves the replicas of the proxy. Absent without a proxy in a cluster. */
   readonly serveControl?: () => ReturnType<typeof serveEgressControl>
@@ -111,9 +114,7 @@ export async function composeEgress(
       hosts: rules.credentialHosts,
       modelProxy: egress,
       onModelBudgetSpent: (listener) => budgets.onSpent(listener),
-      check: createCredentialCheck(egress, {
-        ...{ routeTo: checkRoute(rules), gitServer: rules.gitServer, hosts },
-      }),
+      check: checkHere(egress, rules, hosts),
     }
   }
   const { namespaces, serviceAccounts } = names(sandboxes.slice)
@@ -134,7 +135,7 @@ export async function composeEgress(
       credentials: ofRuns,
     },
     upstreamProxy,
-    hasBroker,
+    ...{ hasBroker, hosts, userCredentials },
     ...modelsThrough(config, rules, ofRuns),
     serversOf: serversOf(rules),
     address: { host: config.host, port },
@@ -173,13 +174,23 @@ function modelCredentialOf(
   return ownModelKey(owner, upstream) ?? operators
 }
 
+/** This service itself asks the servers, through the proxy of this machine. */
+const checkHere = (egress: LocalEgress, rules: NetworkRules, hosts: Around['hosts']): CredentialCheck =>
+  createCredentialCheck({
+    askServer: (plan, { value }) =>
+      runCheck(egress, plan, { value, signal: AbortSignal.timeout(CREDENTIAL_CHECK.waitMs) }),
+    // The operator of a laptop chose the model server, so it may be on this machine.
+    routeTo: checkRoute(rules, { isPrivateAllowed: true }),
+    ...{ gitServer: rules.gitServer, hosts },
+  })
+
 /** The model server, as the requests of agents reach it. */
 const checkRoute =
-  (rules: Pick<NetworkRules, 'addressesOf'>) =>
+  (rules: Pick<NetworkRules, 'addressesOf'>, more: Pick<ModelRoute, 'isPrivateAllowed'> = {}) =>
   (upstream: string): ModelRoute => {
     const addresses = rules.addressesOf(new URL(upstream))
-    const common = { upstream, header: 'authorization', models: ['check'], isPrivateAllowed: true } as const
-    return { ...common, models: [...common.models], ...(addresses && { addresses: [...addresses] }) }
+    const server = { upstream, header: 'authorization', models: ['check'] } satisfies ModelRoute
+    return { ...server, ...more, ...(addresses && { addresses: [...addresses] }) }
   }
 
 /** The route of agents in a cluster, where the service knows the address of the proxy. */
@@ -200,7 +211,7 @@ const modelsThrough = (
         modelUrl: `http://${address.includes(':') ? `[${address}]` : address}:${EGRESS_PROXY_PORT}${MODEL_BASE_PATH}`,
       }
 
-type ClusterParts = Omit<Around, 'redact' | 'credentials' | 'userCredentials' | 'hosts'> & {
+type ClusterParts = Omit<Around, 'redact' | 'credentials'> & {
   readonly rules: NetworkRules
   readonly credentials: RunCredentials
   readonly routeOf?: RouteOf
@@ -226,10 +237,19 @@ function composeCluster(provider: SandboxProvider, parts: ClusterParts): Compose
   const hub = new ControlHub({ ...parts, authorities: trust.authorities })
   const onChange = () => hub.changed()
   const egress = new ClusterEgress({ ...parts, onChange })
-  const control: ControlListenerOptions = { ...parts, hub, identities, jwksFile: keys.jwksFile }
+  const checks = createClusterChecks({
+    ...parts,
+    answerFor: (row) => parts.userCredentials.answerFor(row),
+  })
+  const control: ControlListenerOptions = { ...parts, hub, checks, identities, jwksFile: keys.jwksFile }
+  const check = createCredentialCheck({
+    ...{ askServer: checks.askServer, routeTo: checkRoute(rules), gitServer: rules.gitServer },
+    hosts: parts.hosts,
+  })
   return {
     provider: withEgress(provider, egress),
-    ...(parts.hasBroker && { hosts: rules.credentialHosts }),
+    // Without the process that inserts credentials, no replica can read a value.
+    ...(parts.hasBroker && { hosts: rules.credentialHosts, check }),
     ...(parts.hasBroker && insertsForAgents(rules) && { agentRoot: trust.root }),
     networks: networksOf(rules, parts.credentials, (runId) => {
       onChange()

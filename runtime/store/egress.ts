@@ -2,6 +2,7 @@ import type * as z from 'zod'
 import type { EgressPod } from '../../contracts/egress.ts'
 import type { SandboxKind } from '../../contracts/names.ts'
 import type { AllowedHosts, RunSettings, RunSetup } from './columns.ts'
+import type { CredentialCheckStore } from './credential-checks.ts'
 import type { PushedBranch, PushingRun, PushReads, PushTransaction } from './pushes.ts'
 import type { ReservationTransaction } from './reservations.ts'
 
@@ -25,7 +26,7 @@ export type LiveNetwork = OpenNetwork &
     readonly setup?: RunSetup
   }
 
-export interface EgressReads extends PushReads {
+export interface EgressReads extends PushReads, CredentialCheckStore {
   /** The open networks of runs that neither have ended nor are to end. */
   listNetworks(): Promise<LiveNetwork[]>
   /** Replicas of the proxy that followed the control stream of any process within the last `ms`. */

@@ -4,6 +4,7 @@ import { backfillCalls } from './backfill-calls.ts'
 import { CONTRIBUTION_MIGRATION } from './contribution-migration.ts'
 import { createBlobs, createCheckpoints } from './create-blobs.ts'
 import { createEvents, createRuns } from './create-runs.ts'
+import { CREDENTIAL_CHECK_MIGRATION } from './credential-check-migration.ts'
 import {
   ALLOWED_HOSTS_MIGRATION,
   EGRESS_MIGRATION,
@@ -357,4 +358,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 25, ...PUSH_MIGRATION },
   { version: 26, ...REPLICA_MIGRATION },
   { version: 27, ...TRACE_MIGRATION },
+  { version: 28, ...CREDENTIAL_CHECK_MIGRATION },
 ]

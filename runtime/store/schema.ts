@@ -155,6 +155,16 @@ export interface Tables {
     set_at: string
     last_used_at: string | null
   }
+  /** Credentials that a replica of the egress proxy is to check, or has checked. */
+  credential_checks: {
+    id: string
+    owner: string
+    credential_json: string
+    plan_json: string
+    until_ms: number
+    is_claimed: number
+    verdict_json: string | null
+  }
   run_contributions: {
     run_id: string
     person: string

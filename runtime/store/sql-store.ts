@@ -17,6 +17,7 @@ import { deleteOldCheckpoints, readCheckpoint } from './tables/checkpoints.ts'
 import { listClaims } from './tables/claims.ts'
 import { blobChunks } from './tables/content-chunks.ts'
 import { readContent, storedBytes, sweepContents, writeContent } from './tables/contents.ts'
+import { credentialCheckStore, deleteOldChecks } from './tables/credential-checks.ts'
 import { closeNetwork, countProxies, listNetworks, noteProxy, openNetwork } from './tables/egress.ts'
 import { erasureStore } from './tables/erasure.ts'
 import { readEvents, readEventsOf } from './tables/events.ts'
@@ -84,12 +85,12 @@ export function createSqlStore(
     sweep: ({ endedBefore, now, limit }) =>
       completeAll([
         () => write((scope) => deleteOldCheckpoints(scope, endedBefore, limit)),
-        () => write((scope) => deleteOldKeys(scope, now)),
+        () => write(async (scope) => (await deleteOldKeys(scope, now)) + (await deleteOldChecks(scope))),
         () => sweepContents(reading, { write, blobs }, limit),
       ]),
 
     ...apiKeyStore(reading, write),
-    ...userCredentialStore(reading, write),
+    ...{ ...userCredentialStore(reading, write), ...credentialCheckStore(reading, write) },
 
     readIdempotencyKey: (key, now) => readIdempotencyKey(reading, key, now),
     writeIdempotencyKey: (row) => write((scope) => writeIdempotencyKey(scope, row)),

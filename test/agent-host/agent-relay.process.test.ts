@@ -3,17 +3,21 @@ import { createServer } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
 import { AgentRelay } from '../../runtime/agent-host/egress/agent-relay.ts'
+import type { ModelWait, OnModelWait } from '../../runtime/agents/model-waits.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 
+const OPENED = 'HTTP/1.1 200 OK\r\n\r\n'
+
 /** A proxy that notes who asks for what, and answers every tunnel itself. */
-async function startProxy(answer = 'HTTP/1.1 200 OK\r\n\r\n') {
+async function startProxy(answer = OPENED, first: string[] = []) {
   const asked: (readonly [string | undefined, string | undefined])[] = []
   const server = createServer()
   server.on('connect', (request, socket: Socket) => {
     asked.push([request.url, request.headers['proxy-authorization']])
     socket.on('error', () => undefined)
-    socket.write(answer)
-    socket.on('data', (bytes) => socket.write(`echo ${bytes}`))
+    const busy = first.shift()
+    socket.write(busy ?? answer)
+    if (busy === undefined) socket.on('data', (bytes) => socket.write(`echo ${bytes}`))
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -24,10 +28,18 @@ async function startProxy(answer = 'HTTP/1.1 200 OK\r\n\r\n') {
   return { asked, url: new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`) }
 }
 
-async function startRelay(proxy: URL, tokens: string[] = ['token-1']) {
+/** Each closes a connection to the relay. */
+const leavers: (() => void)[] = []
+
+async function startRelay(
+  proxy: URL,
+  tokens: string[] = ['token-1'],
+  onWait: OnModelWait = () => () => undefined,
+) {
   const relay = new AgentRelay({
     proxy,
     fetchToken: async () => tokens.shift() ?? 'none',
+    onWait,
     log: silentLog,
   })
   await relay.listen()
@@ -37,6 +49,7 @@ async function startRelay(proxy: URL, tokens: string[] = ['token-1']) {
   const ask = async (line: string, header?: string) => {
     const socket = connect(Number(port), '127.0.0.1')
     onTestFinished(() => void socket.destroy())
+    leavers.push(() => socket.destroy())
     socket.on('error', () => undefined)
     socket.write(
       `${line}\r\nHost: x\r\n${header === undefined ? '' : `Proxy-Authorization: ${header}\r\n`}\r\n`,
@@ -111,4 +124,50 @@ it('answers 502 if the proxy cannot be reached, and ends all tunnels when it is 
   const { socket } = await ask('CONNECT a.example:443 HTTP/1.1', authorization)
   relay.close()
   await once(socket, 'close')
+})
+
+const BUSY = (seconds: number) =>
+  `HTTP/1.1 503 Service Unavailable\r\nagentweaver-egress: no lease\r\nretry-after: ${seconds}\r\n\r\nno lease\n`
+
+it('waits for a proxy without a lease, with a new token for each attempt', async () => {
+  const proxy = await startProxy(OPENED, [BUSY(0), BUSY(0)])
+  const waits: ModelWait[] = []
+  const { ask, authorization } = await startRelay(proxy.url, ['1', '2', '3'], (wait) => {
+    waits.push(wait)
+    return () => undefined
+  })
+
+  const { socket, head } = await ask('CONNECT api.github.com:443 HTTP/1.1', authorization)
+  socket.write('hello')
+  const [echo] = (await once(socket, 'data')) as [Buffer]
+
+  expect(head).toBe(OPENED)
+  expect(echo.toString()).toBe('echo hello')
+  expect(proxy.asked.map(([, token]) => token)).toEqual(['Bearer 1', 'Bearer 2', 'Bearer 3'])
+  expect(waits).toEqual(
+    [false, true].map((isRepeated) => ({ isFrozen: false, reason: 'no lease', isRepeated })),
+  )
+})
+
+it('stops waiting when the program leaves, and passes an answer on that names no time', async () => {
+  const proxy = await startProxy('HTTP/1.1 503 Service Unavailable\r\n\r\n', [BUSY(100)])
+  const started = Promise.withResolvers<void>()
+  const ended = Promise.withResolvers<void>()
+  const { ask, authorization } = await startRelay(proxy.url, [], () => {
+    started.resolve()
+    return ended.resolve
+  })
+  const waiting = ask('CONNECT api.github.com:443 HTTP/1.1', authorization).catch(() => undefined)
+  await started.promise
+
+  // The wait ends before its time.
+  const before = performance.now()
+  for (const leave of leavers.splice(0)) leave()
+  await ended.promise
+  expect(performance.now() - before).toBeLessThan(60_000)
+
+  const { head } = await ask('CONNECT api.github.com:443 HTTP/1.1', authorization)
+  expect(head).toMatch(/^HTTP\/1\.1 503 /)
+  expect(proxy.asked).toHaveLength(2)
+  void waiting
 })

@@ -27,6 +27,7 @@ function place() {
       return String(changes.length).padStart(32, '0')
     },
     disable: async ({ owner, kind }) => note(`disable ${owner} ${kind}`),
+    undo: async ({ owner, kind }) => note(`undo ${owner} ${kind}`),
     delete: async ({ owner, kind }) => note(`delete ${owner} ${kind}`),
   }
   return { store, state, changes, vault, ...ownCredentials({ store, vault }) }
@@ -85,6 +86,33 @@ describe('a credential that is set where there is a vault', () => {
     await service.remove(ada, 'github', {})
 
     expect(changes.at(-1)).toBe('disable ada github')
+    expect(store.userCredentials).toEqual([])
+  })
+
+  test('is disabled in the vault if the store does not accept it, because AgentHost would read it', async () => {
+    const { store, service, changes } = place()
+    await service.set(ada, 'github', { value: VALUE })
+    const before = store.userCredentials
+    store.writeUserCredential = () => Promise.reject(new SandboxError('unavailable', 'The store is down.'))
+
+    const failure = service.set(ada, 'github', { value: `${VALUE}2` })
+
+    await expect(failure).rejects.toMatchObject({ code: 'unavailable', message: 'The store is down.' })
+    expect(changes.slice(1)).toEqual([`write ada github github.com ${VALUE}2`, 'undo ada github'])
+    expect(store.userCredentials).toEqual(before)
+  })
+
+  test('is reported as still in the vault if neither the store nor the vault accepts the end of the change', async () => {
+    const { store, service, state } = place()
+    store.writeUserCredential = () => {
+      state.failure = UNAVAILABLE
+      return Promise.reject(new SandboxError('unavailable', 'The store is down.'))
+    }
+
+    await expect(service.set(ada, 'github', { value: VALUE })).rejects.toMatchObject({
+      code: 'unavailable',
+      message: 'The store is down. the vault cannot be reached',
+    })
     expect(store.userCredentials).toEqual([])
   })
 

@@ -54,13 +54,14 @@ export async function startAzure({
   const folder = mkdtempSync(join(tmpdir(), 'aw-azure-'))
   const clusterJwk = { ...(await exportJWK(cluster.publicKey)), kid: 'cluster-1', alg: 'RS256' }
   const clientId = randomUUID()
+  const readerId = randomUUID()
   const tenantId = randomUUID()
   const entra = await startEntra({
     ...options,
     tls: (tls.entra ?? authority).serverFor(names.entra ?? LOGIN_HOST),
     tenantId,
     authority: `https://${LOGIN_HOST}`,
-    federated: [{ clientId, issuer: ISSUER, subject }],
+    federated: [clientId, readerId].map((id) => ({ clientId: id, issuer: ISSUER, subject })),
     issuerKeys: async () => ({ keys: [clusterJwk] }),
   })
   const vault = await startKeyVault({
@@ -69,7 +70,7 @@ export async function startAzure({
     tenantId,
     authority: `https://${LOGIN_HOST}`,
     tokens: { issuer: entra.issuer, keys: async () => entra.jwks },
-    roles: { [clientId]: may },
+    roles: { [clientId]: may, [readerId]: ['getSecret'] },
   })
   const proxy = await startNameProxy(
     new Map([
@@ -105,7 +106,9 @@ export async function startAzure({
     identity: { clientId, tenantId, authority: `https://${LOGIN_HOST}`, tokenFile },
     vaultUrl: `https://${VAULT_HOST}`,
   }
-  return { settings, entra, vault, proxy, project, authority, tokenFile }
+  /** Another identity, which may get secrets and nothing else. */
+  const reader = { ...settings.identity, clientId: readerId }
+  return { settings, reader, entra, vault, proxy, project, authority, tokenFile }
 }
 
 export type Azure = Awaited<ReturnType<typeof startAzure>>

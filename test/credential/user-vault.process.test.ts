@@ -92,6 +92,20 @@ it('leaves a disabled version without the value when a credential is removed', a
   expect(await readerOfVault(placeOf(azure), 120_000)(vault.secretOf(ADA, again))).toBe(VALUE)
 })
 
+it('leaves no version that AgentHost could read when a change is undone, and says so if it cannot', async () => {
+  const { azure, vault } = await aVault(['setSecret', 'getSecret'])
+  const newest = () =>
+    readerOfVault(placeOf(azure), 120_000)({ name: vault.secretOf(ADA, '').name, version: '' })
+  await vault.write(ADA, VALUE)
+  expect(await newest()).toBe(VALUE)
+
+  await vault.undo(ADA)
+
+  await expect(newest()).rejects.toMatchObject({ code: 'credential_forbidden' })
+  azure.vault.roles[azure.settings.identity.clientId] = []
+  await expect(vault.undo(ADA)).rejects.toThrow('The value that you sent is still in the vault')
+})
+
 it('deletes all versions without the right to read what is deleted, and accepts that there is none', async () => {
   const { azure, vault, name } = await aVault()
   await vault.write(ADA, VALUE)

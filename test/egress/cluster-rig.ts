@@ -10,8 +10,9 @@ import type { EgressCaller, EgressDestination } from '../../contracts/egress.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { NO_CREDENTIALS } from '../../runtime/api/credentials/credentials.ts'
 import { placeholderOf, shapeOf } from '../../runtime/api/credentials/placeholder.ts'
-import { NO_OWN_CREDENTIALS } from '../../runtime/api/credentials/user-credentials.ts'
+import { NO_OWN_CREDENTIALS, type UserCredentials } from '../../runtime/api/credentials/user-credentials.ts'
 import { ByteShares, type ByteSharesOptions } from '../../runtime/api/egress/byte-shares.ts'
+import { createClusterChecks } from '../../runtime/api/egress/cluster-checks.ts'
 import { ControlHub } from '../../runtime/api/egress/control-hub.ts'
 import { buildControlApp } from '../../runtime/api/egress/control-listener.ts'
 import type { RouteOf, ServersOf } from '../../runtime/api/egress/control-state.ts'
@@ -24,9 +25,11 @@ import { createTrust } from '../../runtime/api/egress/trust.ts'
 import { type DeploymentKeys, deploymentKeysOf } from '../../runtime/api/keys/deployment-keys.ts'
 import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import { Restrictions } from '../../runtime/api/runs/restrictions/restrictions.ts'
-import { type ReplicaOptions, startReplica } from '../../runtime/egress/cluster/replica.ts'
+import { startReplica } from '../../runtime/egress/cluster/replica.ts'
+import type { ReplicaOptions } from '../../runtime/egress/cluster/replica-options.ts'
 import type { ReadUserSecret } from '../../runtime/egress/cluster/user-vault.ts'
 import { createLog, silentLog } from '../../runtime/kit/log.ts'
+import { present } from '../../runtime/kit/present.ts'
 import { EgressRelay } from '../../runtime/runner/pod/egress-relay.ts'
 import type { Store } from '../../runtime/store/store.ts'
 import { givenRun } from '../store/rows.ts'
@@ -105,15 +108,20 @@ export type Deployment = Awaited<ReturnType<typeof deploymentRig>> & {
   readonly routeOf?: RouteOf
   readonly serversOf?: ServersOf
   readonly clock?: () => Date
+  /** The credentials that owners set. @default none can be checked */
+  readonly users?: Pick<UserCredentials, 'answerFor'>
+  /** How long a check of a credential may take. */
+  readonly checkMs?: number
   /** How the bytes of a run are shared. */
   readonly bytes?: Omit<ByteSharesOptions, 'store'>
 }
 
 /** The control port of one process of the API. */
 export async function startControl(
-  { store, keys, rules, credentials, routeOf, serversOf, bytes, clock = () => new Date() }: Deployment,
+  { clock = () => new Date(), users, checkMs, ...deployment }: Deployment,
   port = 0,
 ) {
+  const { store, keys, rules, credentials, routeOf, serversOf, bytes } = deployment
   const budgets = new ModelBudgets(store)
   const shares = new ByteShares({ store, ...bytes })
   const parts = {
@@ -132,10 +140,17 @@ export async function startControl(
   const log = logTo(lines)
   const state = { store, rules, restrictions, credentials, routeOf, serversOf, clock, log }
   const hub = new ControlHub({ ...state, authorities: trust.authorities })
+  const checks = createClusterChecks({
+    ...{ store, log, ...present({ waitMs: checkMs }) },
+    answerFor: (row) => {
+      if (users) return users.answerFor(row)
+      throw new Error('no owner has set a credential')
+    },
+  })
   const app: FastifyInstance = buildControlApp({
     ...{
       ...state,
-      hub,
+      ...{ hub, checks },
       writer,
       budgets,
       shares,
@@ -146,7 +161,7 @@ export async function startControl(
   })
   const url = await app.listen({ host: '127.0.0.1', port })
   onTestFinished(() => app.close())
-  return { url, app, hub, writer, trust, lines, restrictions }
+  return { url, app, hub, writer, trust, lines, restrictions, checks }
 }
 
 const logTo = (lines: string[]) => createLog({ level: 'debug', write: (line) => void lines.push(line) })
@@ -168,7 +183,12 @@ export async function startProxy(
 export async function startBroker(
   { credentialsTokenFile: tokenFile, folder }: Deployment,
   url: string,
-  { readSecret, ...more }: Pick<ReplicaOptions, 'roots' | 'upstream'> & { readSecret?: ReadUserSecret } = {},
+  {
+    readSecret,
+    ...more
+  }: Pick<ReplicaOptions, 'roots' | 'upstream' | 'resolve' | 'checkMs'> & {
+    readSecret?: ReadUserSecret
+  } = {},
 ) {
   const listen = { socketPath: brokerPathIn(folder), readSecret }
   const broker = await startReplica({ ...QUICK, url, tokenFile, listen, ...more })

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
-import type { EgressDestination } from '../../contracts/egress.ts'
+import { EGRESS_RULE_HEADER, type EgressDestination } from '../../contracts/egress.ts'
 import { until } from '../helpers/until.ts'
 import { type Answer, KEY, modelRig, POD, QUESTION, tokenOf } from './model-rig.ts'
 import { HOST, listening, OTHER, portOf } from './proxy-rig.ts'
@@ -294,10 +294,11 @@ describe('a model server', () => {
   })
 })
 
-it('ends the requests of a frozen run, and refuses others', async () => {
+it('ends the requests of a frozen run, and asks the agent to repeat them until the restriction is lifted', async () => {
   const { ask, apply, state, requests, denied } = await modelRig({
     answer: (_request, response) => {
       response.writeHead(200).write('data: first\n\n')
+      if (requests.length > 1) response.end()
     },
   })
   const open = ask().catch((error: unknown) => error)
@@ -306,13 +307,21 @@ it('ends the requests of a frozen run, and refuses others', async () => {
   await apply(state({ isFrozen: true }))
 
   expect(await open).toBeInstanceOf(Error)
-  const refused = await ask()
+  // A conversation is larger than what the sockets hold.
+  const long = { ...QUESTION, messages: [{ role: 'user', content: 'x'.repeat(8_000_000) }] }
+  const refused = await ask(long)
+  expect(refused.status).toBe(503)
+  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
+  expect(refused.headers.get(EGRESS_RULE_HEADER)).toBe('restricted')
   expect(errorOf(refused.text)).toMatchObject({
     code: 'restricted',
     message: expect.stringContaining('frozen'),
   })
   expect(denied().map(({ rule }) => rule)).toContain('restricted')
   expect(requests).toHaveLength(1)
+
+  await apply(state())
+  expect((await ask(long)).status).toBe(200)
 })
 
 it('says so if the process that inserts the key does not run', async () => {
@@ -324,4 +333,16 @@ it('says so if the process that inserts the key does not run', async () => {
   expect(refused.status).toBe(503)
   expect(refused.text).toMatch(/the process that inserts credentials is not running/)
   expect(requests).toEqual([])
+})
+
+it('passes on when a busy server wants the next request, without the header of the proxy', async () => {
+  const headers = { 'retry-after': '7', [EGRESS_RULE_HEADER]: 'restricted' }
+  const { ask } = await modelRig({
+    answer: (_request, response) => response.writeHead(503, headers).end('{}'),
+  })
+
+  const busy = await ask()
+
+  expect([busy.status, busy.headers.get('retry-after')]).toEqual([503, '7'])
+  expect(busy.headers.get(EGRESS_RULE_HEADER)).toBeNull()
 })

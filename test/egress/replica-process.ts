@@ -9,7 +9,7 @@ import { portOf } from './proxy-rig.ts'
 
 const SERVER = fileURLToPath(new URL('../../runtime/egress/cluster/server.ts', import.meta.url))
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const port = portOf(server)

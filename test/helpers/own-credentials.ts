@@ -1,3 +1,4 @@
+import type { CredentialCheck } from '../../runtime/api/credentials/credential-check.ts'
 import { createSeal } from '../../runtime/api/credentials/sealed-value.ts'
 import {
   type CredentialPlaces,
@@ -29,6 +30,8 @@ type Around = {
   readonly keyId?: string
   readonly root?: number
   readonly now?: () => Date
+  /** @default accepts every value */
+  readonly check?: CredentialCheck
 }
 
 /** What the service composes for the credentials of users, over any store. */
@@ -40,10 +43,10 @@ export function ownCredentials({
   keyId = 'k1',
   root = 1,
   now = () => new Date(),
+  check = async () => ({ isChecked: true }),
 }: Around) {
   const seal = createSeal({ key: new Uint8Array(32).fill(root), keyId })
   const redactors = new OwnerRedactors([])
-  const check = async () => ({ isChecked: true }) as const
   const learn = (owner: string, value: string) => redactors.learn(owner, value)
   const credentials = new UserCredentials({ store, seal, vault, learn, clock: now, log: silentLog })
   const service = createUserCredentialService({

@@ -2,6 +2,7 @@ import { describe } from 'vitest'
 import { testAudit } from './audit.suite.ts'
 import { testBlobs } from './blobs.suite.ts'
 import { testContents } from './contents.suite.ts'
+import { testCredentialChecks } from './credential-checks.suite.ts'
 import { testErasure } from './erasure.suite.ts'
 import { testEvents } from './events.suite.ts'
 import { testFigures } from './figures.suite.ts'
@@ -27,6 +28,7 @@ export function testStore(engine: StoreUnderTest): void {
     testTrustedFolders(engine)
     testReservations(engine)
     testRestrictions(engine)
+    testCredentialChecks(engine)
     testAudit(engine)
     testBlobs(engine)
     testContents(engine)

@@ -1,7 +1,10 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
+import { EGRESS_REASON_HEADER, EGRESS_RULE_HEADER } from '../../../contracts/egress.ts'
+import { type BusyAnswer, type OnModelWait, Patience } from '../../agents/model-waits.ts'
 import type { ProxyAddress } from '../../azure/workload-identity.ts'
+import { deadline } from '../../kit/deadline.ts'
 import { messageOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 
@@ -10,12 +13,17 @@ export interface AgentRelayOptions {
   readonly proxy: URL
   /** The token of this AgentHost. Waits for the first one. */
   readonly fetchToken: () => Promise<string>
+  /** A tunnel waits for a proxy that asks to try again later. @default nobody is told */
+  readonly onWait?: OnModelWait
   readonly log: Log
 }
 
 const USER = 'agent'
 const CONNECT_MS = 10_000
 const MAX_CONNECTIONS = 64
+/** The answer of the proxy to CONNECT. */
+const MAX_HEAD = 16_384
+const ANSWER_MS = 60_000
 /** `HOST:PORT`, as programs write it in CONNECT. */
 const TARGET = /^[A-Za-z0-9._-]{1,255}:\d{1,5}$/
 
@@ -27,12 +35,14 @@ const TARGET = /^[A-Za-z0-9._-]{1,255}:\d{1,5}$/
 export class AgentRelay {
   readonly #options: AgentRelayOptions
   readonly #server: Server
+  readonly #patience: Patience
   readonly #password = randomBytes(24).toString('base64url')
   readonly #sockets = new Set<Socket>()
   #port = 0
 
   constructor(options: AgentRelayOptions) {
     this.#options = options
+    this.#patience = new Patience({ onWait: options.onWait ?? (() => () => undefined) })
     this.#server = createServer((_request, response) => response.writeHead(405).end())
     this.#server.maxConnections = MAX_CONNECTIONS
     this.#server.on('connect', (request, client: Socket, head) => this.#onConnect(request, client, head))
@@ -93,21 +103,34 @@ export class AgentRelay {
     return given.length === wanted.length && timingSafeEqual(given, wanted)
   }
 
-  /** The answer of the proxy is passed on unchanged, also a refusal. */
+  /** The answer of the proxy is passed on unchanged, also a refusal. The tunnel waits for a proxy that asks it to. */
   async #relay(client: Socket, target: string, head: Buffer): Promise<void> {
-    const token = await this.#options.fetchToken()
-    const upstream = await dial(this.#options.proxy)
-    this.#hold(upstream)
-    if (client.destroyed) {
-      upstream.destroy()
-      return
+    const left = new AbortController()
+    const leave = () => left.abort(new Error('the agent no longer waits'))
+    // Only a socket that is read notices that the other side has left.
+    const early = [head]
+    const onData = (chunk: Buffer) => early.push(chunk)
+    client.on('data', onData).once('end', leave).once('close', leave)
+    let last: Socket | undefined
+    const connectOnce = async () => {
+      last?.destroy()
+      const token = await this.#options.fetchToken()
+      const upstream = await dial(this.#options.proxy)
+      last = upstream
+      this.#hold(upstream)
+      client.once('close', () => upstream.destroy())
+      if (client.destroyed) upstream.destroy()
+      upstream.write(
+        `CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\nProxy-Authorization: Bearer ${token}\r\n\r\n`,
+      )
+      const first = await firstAnswer(upstream)
+      return { busy: busyAnswer(first.toString('latin1')), answer: { upstream, first } }
     }
+    const { upstream, first } = await this.#patience.until(connectOnce, left.signal)
+    client.pause().off('data', onData).off('end', leave)
     upstream.once('close', () => client.destroySoon())
-    client.once('close', () => upstream.destroy())
-    upstream.write(
-      `CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\nProxy-Authorization: Bearer ${token}\r\n\r\n`,
-    )
-    upstream.write(head)
+    client.write(first)
+    upstream.write(Buffer.concat(early))
     client.pipe(upstream).pipe(client)
   }
 
@@ -119,6 +142,36 @@ export class AgentRelay {
 }
 
 const DEFAULT_PORT = 80
+
+/** The answer of the proxy, up to the end of its header at least. */
+async function firstAnswer(upstream: Socket): Promise<Buffer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
+  let bytes = Buffer.alloc(0)
+  const onData = (chunk: Buffer) => {
+    bytes = Buffer.concat([bytes, chunk])
+    if (bytes.includes('\r\n\r\n') || bytes.length > MAX_HEAD) resolve(bytes)
+  }
+  const onClose = () => reject(new Error('the egress proxy closed the connection'))
+  upstream.on('data', onData).once('close', onClose)
+  try {
+    return await deadline('the answer of the egress proxy', ANSWER_MS, promise)
+  } finally {
+    upstream.pause()
+    upstream.off('data', onData).off('close', onClose)
+  }
+}
+
+/** The proxy answers every CONNECT itself, so no other server can write these headers. */
+function busyAnswer(answer: string): BusyAnswer {
+  const [head = ''] = answer.split('\r\n\r\n', 1)
+  const header = (name: string) => new RegExp(`\\r\\n${name}: *([^\\r]*)`, 'i').exec(head)?.[1] ?? null
+  return {
+    status: Number(/^HTTP\/1\.1 (\d{3})/.exec(head)?.[1] ?? 0),
+    retryAfter: header('retry-after'),
+    rule: header(EGRESS_RULE_HEADER),
+    sentence: header(EGRESS_REASON_HEADER),
+  }
+}
 
 async function dial({ hostname, port }: URL): Promise<Socket> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()

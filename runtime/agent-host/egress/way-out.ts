@@ -2,6 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { getCACertificates } from 'node:tls'
 import type { AgentConfig } from '../../../contracts/agents.ts'
+import type { OnModelWait } from '../../agents/model-waits.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { AzureSettings } from '../credential/azure-settings.ts'
@@ -27,13 +28,14 @@ type Reach = {
 type TokenParts = {
   readonly fetchToken: () => Promise<string>
   readonly learn: (value: string) => void
+  readonly onWait: OnModelWait
 }
 
 /** How the agent and its credential reach their servers. Throws `configure_failed` if the way needs a proxy that is not set. */
 export async function openWayOut(
   agent: AgentConfig,
   { stateDir, runtimeEnv, azure, log }: Reach,
-  { fetchToken, learn }: TokenParts,
+  { fetchToken, learn, onWait }: TokenParts,
 ): Promise<WayOut> {
   if (!('proxyToken' in agent) || agent.proxyToken === undefined)
     return { runtimeEnv, azure, isOpenedLater: false, close: () => undefined }
@@ -45,7 +47,7 @@ export async function openWayOut(
       'configure_failed',
       `an agent of kind ${agent.kind} would connect through the egress proxy, and this AgentHost has no HTTPS_PROXY`,
     )
-  const relay = new AgentRelay({ proxy: new URL(proxy), fetchToken, log })
+  const relay = new AgentRelay({ proxy: new URL(proxy), fetchToken, onWait, log })
   await relay.listen()
   learn(relay.password)
   return {

@@ -78,7 +78,11 @@ export async function createRunSession(
   const { settings } = request.governance
   const { redactor, learn } = openRedaction(request, deps.onSecret)
   const egressToken = new EgressToken(learn)
-  const wayOut = await openWayOut(request.agent, deps, { fetchToken: () => egressToken.fetch(), learn })
+  let waiting: AgentSession | undefined
+  const wayOut = await openWayOut(request.agent, deps, {
+    ...{ fetchToken: () => egressToken.fetch(), learn },
+    onWait: (wait) => waiting?.waitForModel?.(wait) ?? (() => undefined),
+  })
   const { azure, isOpenedLater } = wayOut
   // The runner opens the workspace in parallel with reading the credential and creating the tools.
   const { layout } = request
@@ -105,26 +109,13 @@ export async function createRunSession(
   const sessionFiles = archive && (await readSession(await archive, request))
   let turns: Turns | undefined
   const agent = await startAgent(request, deps, {
-    callTool,
-    credential,
-    egressToken,
-    wayOut,
+    ...{ callTool, credential, egressToken, redactor, wayOut },
     activeTurn: () => turns?.active?.id,
     ...present({ sessionFiles }),
   })
+  waiting = agent
   if (agent) {
-    const runTurn: RunTurn = async (turn) => {
-      const events = new EventRedactor(redactor)
-      const emit = (event: HostEvent) => {
-        for (const redacted of events.redact(event)) void turn.emit(redacted)
-      }
-      const end = await agent.runTurn({ ...turn, emit })
-      // The turn's end must be its last event, so cancelled calls get a second to emit their results first.
-      await deadline('the end of the open calls', OPEN_CALLS_MS, callTool.calls.settled()).catch((error) =>
-        log.warn('a call was still open when its turn ended', { error }),
-      )
-      return 'message' in end ? { ...end, message: redactor.text(end.message) } : end
-    }
+    const runTurn = createRunTurn(agent, { redactor, calls: callTool.calls, log })
     turns = createTurns(outbox, { runTurn, suspendedTurn: () => agent.suspendedTurn })
   }
 
@@ -146,6 +137,24 @@ export async function createRunSession(
       await agent?.close()
       wayOut.close()
     },
+  }
+}
+
+function createRunTurn(
+  agent: AgentSession,
+  { redactor, calls, log }: { redactor: GrowingRedactor; calls: GovernedCalls; log: Log },
+): RunTurn {
+  return async (turn) => {
+    const events = new EventRedactor(redactor)
+    const emit = (event: HostEvent) => {
+      for (const redacted of events.redact(event)) void turn.emit(redacted)
+    }
+    const end = await agent.runTurn({ ...turn, emit })
+    // The turn's end must be its last event, so cancelled calls get a second to emit their results first.
+    await deadline('the end of the open calls', OPEN_CALLS_MS, calls.settled()).catch((error) =>
+      log.warn('a call was still open when its turn ended', { error }),
+    )
+    return 'message' in end ? { ...end, message: redactor.text(end.message) } : end
   }
 }
 
@@ -258,6 +267,7 @@ type AgentParts = {
   readonly callTool: CallTool
   readonly credential: RunCredential
   readonly egressToken: EgressToken
+  readonly redactor: GrowingRedactor
   readonly wayOut: WayOut
   readonly sessionFiles?: SessionFiles
 }
@@ -282,6 +292,11 @@ async function startAgent(
     stateDir,
     runtimeEnv: wayOut.runtimeEnv,
     opensWithFirstTurn: wayOut.isOpenedLater,
+    onModelWait: (text) => {
+      const message = parts.redactor.text(text)
+      const { backend } = deps.toolbox.isolation
+      void deps.outbox.emit({ type: 'sandbox.warning', data: { category: 'model-waits', message, backend } })
+    },
     ...(sessionFiles && { sessionFiles }),
     limits: AGENT_LIMITS,
     log: deps.log,

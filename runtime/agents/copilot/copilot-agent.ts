@@ -7,10 +7,12 @@ import { deadline } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
 import type { AgentDeps, AgentSession, SessionFiles, Turn, TurnResult } from '../agent.ts'
+import type { ModelWait } from '../model-waits.ts'
 import { decodeMeta, encodeMeta } from '../session-meta.ts'
 import { ANSWER_STOPPED, ANSWERS_TOO_LONG } from './answer-limit.ts'
 import { type CopilotConfig, credentialOf } from './model-config.ts'
 import { failed, onlyUnusable } from './model-failure.ts'
+import { ModelRequests } from './model-requests.ts'
 import { type RuntimeProcess, startRuntime } from './runtime-process.ts'
 import { type SdkCall, sessionConfig, toSdkResult } from './session-config.ts'
 import { MemorySessionFs } from './session-fs.ts'
@@ -62,11 +64,15 @@ class CopilotAgent implements AgentSession {
   #live: Live | undefined
   #watch: TurnWatch | undefined
   #isClosed = false
+  /** Sends the requests to a model behind the egress proxy. */
+  readonly #requests: ModelRequests | undefined
 
   constructor(config: CopilotConfig, deps: AgentDeps) {
     const { sessionFiles } = deps
     this.#config = config
     this.#deps = deps
+    const { proxy } = config
+    this.#requests = proxy && new ModelRequests({ proxy, onWait: (wait) => this.waitForModel(wait) })
     const meta = sessionFiles && decodeMeta(Meta, sessionFiles)
     this.#sessionId = meta?.sessionId ?? randomUUID()
     this.#sessionFs = new MemorySessionFs(sessionFiles && this.#restore(filesOf(sessionFiles)))
@@ -101,7 +107,8 @@ class CopilotAgent implements AgentSession {
     this.#live = undefined
     await (live?.runtime.hasExited() ? live.runtime.kill() : live?.runtime.stop())
     const { stateDir, limits, log, tools, runtimeEnv: env = {} } = this.#deps
-    const runtime = await startRuntime({ stateDir, env, startMs: limits.startMs, log })
+    const requestHandler = this.#requests
+    const runtime = await startRuntime({ stateDir, env, startMs: limits.startMs, requestHandler, log })
     const config = sessionConfig({
       model,
       tools,
@@ -122,6 +129,14 @@ class CopilotAgent implements AgentSession {
       await runtime.kill()
       throw notOpened(error)
     }
+  }
+
+  /** People learn from the run's events that it is frozen. Returns the function that ends the wait. */
+  waitForModel({ isFrozen, reason, isRepeated }: ModelWait): () => void {
+    const { log, onModelWait } = this.#deps
+    if (!isRepeated) log.warn('a request to the model waits', { reason })
+    if (!isRepeated && !isFrozen) onModelWait?.(`The model cannot be asked now, so the turn waits: ${reason}`)
+    return this.#watch?.pause({ isFrozen }) ?? (() => undefined)
   }
 
   async runTurn(turn: Turn): Promise<TurnResult> {

@@ -1,11 +1,12 @@
 import type { ChildProcess } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { CopilotClient, RuntimeConnection } from '@github/copilot-sdk'
+import { CopilotClient, type CopilotRequestHandler, RuntimeConnection } from '@github/copilot-sdk'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { deadline } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
+import { present } from '../../kit/present.ts'
 import { watchInternals } from './sdk-internals.ts'
 import { sessionFsConfig } from './session-config.ts'
 
@@ -31,6 +32,8 @@ type RuntimeOptions = {
   readonly stateDir: string
   readonly env: Readonly<Record<string, string>>
   readonly startMs: number
+  /** Sends the requests to the model. @default the agent runtime sends them itself */
+  readonly requestHandler?: CopilotRequestHandler | undefined
   readonly log: Log
 }
 
@@ -48,6 +51,7 @@ export async function startRuntime(options: RuntimeOptions): Promise<RuntimeProc
     workingDirectory: folder,
     sessionFs: sessionFsConfig(folder),
     logLevel: 'none',
+    ...present({ requestHandler: options.requestHandler }),
   })
   const runtime = watch({ client, folder, log: options.log })
   try {

@@ -41,9 +41,13 @@ export class TurnWatch {
   readonly #limits: AgentLimits
   readonly #resolve: (result: TurnResult) => void
   readonly #resolveRested: () => void
-  readonly #turnTimer: NodeJS.Timeout
+  #turnTimer: NodeJS.Timeout | undefined
+  #turnLeftMs: number
+  #turnTimedFrom = 0
   #idleTimer: NodeJS.Timeout | undefined
-  #openCalls = 0
+  /** Calls and requests that wait for something else than the model. */
+  #pauses = 0
+  #frozenRequests = 0
   #error: SessionError | undefined
   /** Why the model ended its last answer. */
   #finishReason: string | undefined
@@ -60,7 +64,8 @@ export class TurnWatch {
     this.#limits = limits
     this.#resolve = ended.resolve
     this.#resolveRested = rested.resolve
-    this.#turnTimer = setTimeout(() => this.end(tooLong(limits.turnMs)), limits.turnMs)
+    this.#turnLeftMs = limits.turnMs
+    this.#timeTurn()
     turn.signal.addEventListener('abort', this.#cancel, { once: true })
     if (turn.signal.aborted) this.#cancel()
     this.#touch()
@@ -113,17 +118,26 @@ export class TurnWatch {
 
   /** The model is silent while it waits for a tool result, so the idle timeout is paused. */
   async whileCallIsOpen<T>(work: () => Promise<T>): Promise<T> {
-    this.#openCalls += 1
-    this.#touch()
+    const resume = this.#pauseIdle()
     try {
       return await work()
     } finally {
-      this.#openCalls -= 1
-      this.#touch()
+      resume()
+    }
+  }
+
+  /** A request to the model waits. While a person has frozen the run, its turn does not end by time. */
+  pause({ isFrozen }: { readonly isFrozen: boolean }): () => void {
+    const resume = this.#pauseIdle()
+    if (isFrozen) this.#freeze(1)
+    return () => {
+      if (isFrozen) this.#freeze(-1)
+      resume()
     }
   }
 
   dispose(): void {
+    this.hasEnded = true
     clearTimeout(this.#turnTimer)
     clearTimeout(this.#idleTimer)
     this.#idleTimer = undefined
@@ -132,9 +146,35 @@ export class TurnWatch {
 
   readonly #cancel = () => this.end({ state: 'cancelled' })
 
+  #pauseIdle(): () => void {
+    this.#pauses += 1
+    this.#touch()
+    return () => {
+      this.#pauses -= 1
+      this.#touch()
+    }
+  }
+
+  #freeze(change: 1 | -1): void {
+    const wasFrozen = this.#frozenRequests > 0
+    this.#frozenRequests += change
+    if (wasFrozen === this.#frozenRequests > 0) return
+    if (wasFrozen) this.#timeTurn()
+    else {
+      clearTimeout(this.#turnTimer)
+      this.#turnLeftMs -= performance.now() - this.#turnTimedFrom
+    }
+  }
+
+  #timeTurn(): void {
+    if (this.hasEnded) return
+    this.#turnTimedFrom = performance.now()
+    this.#turnTimer = setTimeout(() => this.end(tooLong(this.#limits.turnMs)), this.#turnLeftMs)
+  }
+
   #touch(): void {
     clearTimeout(this.#idleTimer)
-    if (this.#openCalls > 0) return
+    if (this.#pauses > 0 || this.hasEnded) return
     this.#idleTimer = setTimeout(() => this.end(stalled(this.#limits.idleMs)), this.#limits.idleMs)
   }
 }

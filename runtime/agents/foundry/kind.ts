@@ -29,7 +29,7 @@ export const foundry = {
     const { name, baseUrl, server } = model
     if (server === baseUrl)
       throw new SandboxError('configure_failed', 'An agent of kind foundry needs the egress proxy')
-    const { deps, open } = proxiedModel(model, given)
+    const { deps, ...calls } = proxiedModel(model, given)
     const { createCopilotAgent } = await import('../copilot/copilot-agent.ts')
     return createCopilotAgent(
       {
@@ -37,7 +37,7 @@ export const foundry = {
         charter,
         server: `The model server at ${server}`,
         credential: 'the role of the Azure identity of the egress proxy on this resource',
-        open,
+        ...calls,
       },
       deps,
     )

@@ -55,7 +55,7 @@ export const openaiCompatible = {
         },
   create: async ({ model, charter }, given) => {
     const { name, baseUrl, server } = model
-    const { deps, open } = server === undefined ? directModel(model, given) : proxiedModel(model, given)
+    const { deps, ...calls } = server === undefined ? directModel(model, given) : proxiedModel(model, given)
     const { createCopilotAgent } = await import('../copilot/copilot-agent.ts')
     return createCopilotAgent(
       {
@@ -63,7 +63,7 @@ export const openaiCompatible = {
         charter,
         server: `The model server at ${server ?? baseUrl}`,
         credential: 'the API key of this endpoint',
-        open,
+        ...calls,
       },
       deps,
     )

@@ -10,7 +10,7 @@ import {
 } from '../../../contracts/user-credentials.ts'
 import { parseHostName } from '../../../policies/agent/egress/host-name.ts'
 import type { AuditDraft } from '../../audit/chain.ts'
-import { SandboxError } from '../../kit/errors.ts'
+import { messageOf, SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
 import type { UserCredentialRow } from '../../store/service-rows.ts'
 import type { Store, Transaction } from '../../store/store.ts'
@@ -73,13 +73,34 @@ const invalid = (message: string) => new SandboxError('invalid_request', message
 export function createUserCredentialService(deps: Deps): UserCredentialService {
   const { store, audit, credentials, seal, vault, places, learn, check = NO_CHECK, now } = deps
 
-  /** Stores the value, and returns what the row has of it. */
-  const keep = async (of: Pick<UserCredentialRow, 'owner' | 'kind' | 'target'>, value: string) => {
+  /** Encrypts the value, or writes it into the vault. Returns the row for it, which is not stored yet. */
+  const keep = async (
+    of: Pick<UserCredentialRow, 'owner' | 'kind' | 'target' | 'user'>,
+    value: string,
+  ): Promise<UserCredentialRow> => {
     const fingerprint = seal.fingerprintOf(of, value)
-    if (!vault) return { fingerprint, sealed: seal.seal(of, fingerprint, value) }
-    // Before the vault has a secret that no row names.
-    await refuseMore(store, of)
-    return { fingerprint, sealed: inVault(await vault.write(of, value)) }
+    const sealed = vault ? inVault(await vault.write(of, value)) : seal.seal(of, fingerprint, value)
+    return { ...of, fingerprint, sealed, keyId: seal.keyId, setAt: now().toISOString() }
+  }
+
+  const commit = (row: UserCredentialRow, caller: CredentialCaller) =>
+    store.transaction(async (tx) => {
+      await tx.auditHead('')
+      await refuseMore(tx, row)
+      await tx.writeUserCredential(row)
+      await audit.append(tx, '', [recordOf(row, caller, { kind: 'credential.set', at: row.setAt })])
+    })
+
+  /**
+   * Disables the newest version in the vault if `work` fails. No row names this version then, and AgentHost would read it.
+   */
+  const orUndo = async <T>(row: UserCredentialRow, work: () => Promise<T>): Promise<T> => {
+    try {
+      return await work()
+    } catch (error) {
+      if (vaultVersionOf(row) !== undefined) await vault?.undo(row).catch(both(error))
+      throw error
+    }
   }
 
   return {
@@ -88,20 +109,15 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
         throw invalid('`user` is only for credentials of the kinds git and registry.')
       const { owner } = caller
       const of = { owner, kind, target: usableTarget(places, kind, host), ...present({ user }) }
+      // Before the vault has a secret that no row names.
+      await refuseMore(store, of)
       // Before it is stored, so that no event or log line can show it.
       learn(owner, value)
-      const checked = isWanted ? await check({ kind, target: of.target, value, user }) : NOT_WANTED
-      const row: UserCredentialRow = {
-        ...of,
-        ...(await keep(of, value)),
-        keyId: seal.keyId,
-        setAt: now().toISOString(),
-      }
-      await store.transaction(async (tx) => {
-        await tx.auditHead('')
-        await refuseMore(tx, row)
-        await tx.writeUserCredential(row)
-        await audit.append(tx, '', [recordOf(row, caller, { kind: 'credential.set', at: row.setAt })])
+      const row = await keep(of, value)
+      const checked = await orUndo(row, async () => {
+        const result = isWanted ? await check({ row, value }) : NOT_WANTED
+        await commit(row, caller)
+        return result
       })
       await credentials.refresh()
       return { ...toUserCredential(row), ...(!checked.isChecked && { unchecked: checked.reason }) }
@@ -130,6 +146,14 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
     },
   }
 }
+
+/** Throws the failure of a change together with the failure to undo it. */
+const both =
+  (change: unknown) =>
+  (undo: unknown): never => {
+    const code = change instanceof SandboxError ? change.code : 'internal'
+    throw new SandboxError(code, `${messageOf(change)} ${messageOf(undo)}`, { cause: change })
+  }
 
 /** The target of a new credential. A credential that no run could use is refused. */
 function usableTarget(places: CredentialPlaces, kind: UserCredentialKind, host: string | undefined): string {

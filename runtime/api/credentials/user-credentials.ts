@@ -107,6 +107,11 @@ export class UserCredentials {
     const rows = await this.#options.store.listUserCredentials(owner)
     const row = rows.find((one) => idOf(one) === id)
     if (!row) throw new SandboxError('credential_absent', 'the owner of the run has removed or replaced it')
+    return this.answerFor(row)
+  }
+
+  /** The value of a row, or its place in the vault. */
+  answerFor(row: UserCredentialRow): EgressCredentialAnswer {
     const version = vaultVersionOf(row)
     if (version === undefined) return { value: this.#open(row) }
     if (this.#options.vault) return { secret: this.#options.vault.secretOf(row, version) }

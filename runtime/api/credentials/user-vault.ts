@@ -16,6 +16,8 @@ export interface UserVault {
   write(of: Of, value: string): Promise<string>
   /** The newest version of the owner's secret is disabled afterwards, and does not contain the value. */
   disable(of: Of): Promise<void>
+  /** Disables a version that was written for a change that failed. */
+  undo(of: Of): Promise<void>
   /** Deletes all versions. The vault keeps them, unreadable, for its retention. */
   delete(of: Of): Promise<void>
   secretOf(of: Of, version: string): UserSecret
@@ -47,6 +49,9 @@ export function createUserVault({ nameKey, budgetMs = CHANGE_BUDGET_MS, ...place
     write: (of, value) => write(of, value, true).catch(explain('Nothing was stored')),
     disable: async (of) => {
       await write(of, REMOVED, false).catch(explain('Your credential is still set'))
+    },
+    undo: async (of) => {
+      await write(of, REMOVED, false).catch(explain('The value that you sent is still in the vault'))
     },
     delete: async (of) => {
       const { deleteSecret } = await import('../../azure/azure-clients.ts')

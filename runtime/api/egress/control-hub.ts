@@ -11,7 +11,7 @@ import { partOfBroker, partOfProxy } from './credential-parts.ts'
 import type { RunCredentials } from './run-credentials.ts'
 
 export interface ControlHubOptions extends StateParts {
-  readonly store: Pick<Store, 'listNetworks'>
+  readonly store: Pick<Store, 'listNetworks' | 'listCredentialChecks'>
   readonly restrictions: Pick<Restrictions, 'of' | 'onChange'>
   readonly credentials: Pick<RunCredentials, 'forRun' | 'onChange'>
   readonly authorities: IntermediateAuthorities
@@ -26,10 +26,17 @@ export interface ControlStates {
   readonly credentials: EgressState
 }
 
-type Listener = (states: ControlStates) => void
+export interface ControlNews extends ControlStates {
+  /** Checks of credentials that no replica has begun. */
+  readonly checks: string[]
+}
+
+type Listener = (news: ControlNews) => void
 
 /** The end of a run must reach every replica of the proxy within a second, also if another API process has ended the run. */
 const POLL_MS = 300
+/** Checks in one message. */
+const MAX_CHECKS = 64
 
 /**
  * Reads the state of the proxies from the store while a replica is connected, and passes it on when it has changed or the
@@ -90,7 +97,8 @@ export class ControlHub {
         withAuthorities({ revision: 0, generations }, authorities)
       const proxy = signed(all.map(partOfProxy))
       const credentials = signed(all.flatMap(partOfBroker))
-      const text = JSON.stringify([proxy, credentials])
+      const checks = (await store.listCredentialChecks()).slice(0, MAX_CHECKS)
+      const text = JSON.stringify([proxy, credentials, checks])
       const isDue = performance.now() - this.#sentAt >= EGRESS_LEASE.renewMs
       if (text === this.#last && !isDue) return
       this.#last = text
@@ -98,7 +106,7 @@ export class ControlHub {
       this.#revision += 1
       const revision = this.#revision
       const states = { proxy: { ...proxy, revision }, credentials: { ...credentials, revision } }
-      for (const listener of [...this.#listeners]) listener(states)
+      for (const listener of [...this.#listeners]) listener({ ...states, checks })
     } catch (error) {
       log.error('the state of the egress proxies could not be read', { error: messageOf(error) })
     }

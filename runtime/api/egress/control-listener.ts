@@ -6,9 +6,11 @@ import { EGRESS_CONTROL_ROUTES, JSON_LINES_MEDIA_TYPE } from '../../../contracts
 import { bestEffort } from '../../kit/best-effort.ts'
 import { messageOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
+import { present } from '../../kit/present.ts'
 import type { Store } from '../../store/store.ts'
 import { listen } from '../start/listen.ts'
 import { type BudgetRouteOptions, registerBudgetRoutes } from './budget-routes.ts'
+import { type CheckRouteOptions, registerCheckRoutes } from './check-routes.ts'
 import { type ControlCaller, type ControlCallersOptions, identifyCallers, refuse } from './control-callers.ts'
 import type { ControlHub } from './control-hub.ts'
 import { MessageWriter } from './control-state.ts'
@@ -18,6 +20,7 @@ import type { ReportWriter } from './report-writer.ts'
 export interface ControlListenerOptions
   extends ControlCallersOptions,
     BudgetRouteOptions,
+    Omit<CheckRouteOptions, 'callerOf'>,
     Omit<CredentialRouteOptions, 'store' | 'callerOf'> {
   readonly hub: ControlHub
   readonly writer: Pick<ReportWriter, 'accept'>
@@ -62,6 +65,7 @@ export function buildControlApp(options: ControlListenerOptions): FastifyInstanc
     return reply.code(204).send()
   })
   registerCredentialRoute(app, { ...options, callerOf })
+  registerCheckRoutes(app, { ...options, callerOf })
   registerBudgetRoutes(app, options)
   return app
 }
@@ -83,11 +87,12 @@ function serveStream(
   raw.writeHead(200, { 'content-type': JSON_LINES_MEDIA_TYPE, 'cache-control': 'no-store' })
   raw.socket?.setNoDelay(true)
   let sending = note(true)
-  const unsubscribe = hub.subscribe((states) => {
+  const unsubscribe = hub.subscribe((news) => {
     sending = sending.then(async () => {
       if (raw.destroyed) return
       const { keys } = Keys.parse(JSON.parse(await readFile(jwksFile, 'utf8')))
-      raw.write(messages.write(states[role], keys))
+      const checks = role === 'credentials' && news.checks.length > 0 ? news.checks : undefined
+      raw.write(messages.write(news[role], { keys, ...present({ checks }) }))
       if (raw.writableLength > MAX_UNSENT_BYTES) raw.destroy()
       await note(true)
     })

@@ -73,7 +73,7 @@ export class MessageWriter {
   readonly #digests = new WeakMap<EgressDestination[], string>()
   #sent = new Set<string>()
 
-  write({ generations, ...state }: EgressState, keys: EgressControlMessage['keys']): string {
+  write({ generations, ...state }: EgressState, more: Pick<EgressControlMessage, 'keys' | 'checks'>): string {
     const policies: EgressControlMessage['policies'] = {}
     const named = new Set<string>()
     const message: EgressControlMessage = {
@@ -85,7 +85,7 @@ export class MessageWriter {
         return { ...generation, policy }
       }),
       policies,
-      keys,
+      ...more,
     }
     this.#sent = named
     return `${JSON.stringify(message)}\n`

@@ -8,19 +8,19 @@ import {
   type ModelRoute,
 } from '../../../contracts/egress.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
+import { type CheckTarget, createCheckNetwork } from '../../credential-check/check-network.ts'
+import { type CheckAccess, modelsAt } from '../../credential-check/run-check.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { BoundSandbox } from '../../sandboxes/provider.ts'
 import type { PushedBranch } from '../../store/pushes.ts'
 import type { RunRow, Store } from '../../store/store.ts'
-import type { CheckAccess } from '../credentials/credential-check.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 import { patiently } from '../runs/drive/patient-store.ts'
 import type { Restrictions } from '../runs/restrictions/restrictions.ts'
 import { AccessRenewal } from './access-renewal.ts'
 import { ByteBudgets } from './byte-budgets.ts'
-import { type CheckTarget, createCheckNetwork } from './check-network.ts'
 import type { CredentialWanted } from './egress-process.ts'
 import { EgressProcesses } from './egress-processes.ts'
 import { type ModelBudgets, meteredPart } from './model-budgets.ts'
@@ -251,7 +251,7 @@ export class LocalEgress implements SandboxEgress {
   /** The network of a check, which lives until `use` ends. Restrictions of all runs apply to it. */
   async lend<T>(target: CheckTarget, value: string, use: (access: CheckAccess) => Promise<T>): Promise<T> {
     const { keys, clock, trust } = this.#options
-    const { generation, podUid, remove } = await createCheckNetwork(target, LOOPBACK)
+    const { generation, podUid, remove } = await createCheckNetwork(target)
     const { runId, socketPath } = generation
     const key = keyOf(runId, generation.generation)
     const sandbox = { ...generation, kind: 'agent', podUid, isIsolated: false } as const
@@ -263,7 +263,7 @@ export class LocalEgress implements SandboxEgress {
       const pod = podOf(podUid)
       const request = { runId, generation: 0, caller: 'agent-host', pod, now: clock() } as const
       const token = await signEgressToken(keys.ticketKey, request)
-      return await use({ socketPath, modelUrl, token, ca: trust.bundle })
+      return await use({ socketPath, models: modelsAt(modelUrl, token), ca: trust.bundle })
     } finally {
       this.#checked.delete(key)
       await this.close(generation)

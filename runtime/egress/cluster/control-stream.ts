@@ -145,7 +145,7 @@ async function* linesOf(response: IncomingMessage): AsyncGenerator<string> {
 
 /** Puts the destinations into a message. `known` keeps those that its generations name. */
 function stateOf(message: EgressControlMessage, known: Map<string, EgressDestination[]>): EgressState {
-  const { keys: _keys, policies, generations, ...rest } = message
+  const { keys: _keys, checks: _checks, policies, generations, ...rest } = message
   for (const [digest, destinations] of Object.entries(policies)) known.set(digest, destinations)
   const state = {
     ...rest,

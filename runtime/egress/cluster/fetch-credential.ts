@@ -38,7 +38,11 @@ const REASONS: Readonly<Record<number, string>> = {
   503: 'the log of the API has the reason',
 }
 
-async function valueFrom(answer: EgressCredentialAnswer, readSecret: ReadUserSecret | undefined) {
+/** The value of a credential, which this process may have to read from the vault. */
+export async function valueFrom(
+  answer: EgressCredentialAnswer,
+  readSecret: ReadUserSecret | undefined,
+): Promise<string> {
   if ('value' in answer) return answer.value
   if (readSecret) return readSecret(answer.secret)
   throw new Error('it is in a vault, and this proxy has no AGENTWEAVER_EGRESS_VAULT_URL')

@@ -2,53 +2,22 @@ import { randomUUID } from 'node:crypto'
 import { EgressRunReport } from '../../../contracts/egress.ts'
 import type { ShareRequest } from '../../../contracts/egress-budgets.ts'
 import { delay } from '../../kit/deadline.ts'
-import type { Log } from '../../kit/log.ts'
 import { present } from '../../kit/present.ts'
-import type { ProxyIdentity } from '../credentials/proxy-identity.ts'
 import { CredentialValues } from '../credentials/values.ts'
-import { EGRESS_LIMITS, type EgressLimits } from '../limits.ts'
-import type { Resolve } from '../look-ups.ts'
+import { EGRESS_LIMITS } from '../limits.ts'
 import { EgressProxy } from '../proxy.ts'
-import type { UpstreamProxy } from '../upstream-proxy.ts'
 import { type ControlPlace, followControlStream } from './control-stream.ts'
+import type { CredentialChecks } from './credential-checks.ts'
 import { fetchCredential } from './fetch-credential.ts'
 import { serveHealth } from './health-listener.ts'
 import { Lease } from './lease.ts'
 import { createProxyMetrics } from './metrics.ts'
+import type { DrainTimes, ReplicaOptions } from './replica-options.ts'
 import { ReportQueue } from './report-queue.ts'
 import { reserve, takeShare } from './reserve.ts'
+import { NOWHERE, ServedState } from './served-state.ts'
 import { TokenListener } from './token-listener.ts'
-import type { ReadUserSecret } from './user-vault.ts'
 import { TokenVerifier } from './verify-token.ts'
-
-export interface ReplicaOptions extends ControlPlace {
-  /** Where clients connect. */
-  readonly listen: ReplicaListen
-  readonly healthPort: number
-  readonly log: Log
-  readonly resolve?: Resolve
-  /** The company's proxy. */
-  readonly upstream?: UpstreamProxy
-  /** Roots that a destination's certificate may have. @default the roots of Node */
-  readonly roots?: readonly string[]
-  readonly drain?: DrainTimes
-  readonly limits?: EgressLimits
-  /** The Azure identity of the process that inserts credentials. */
-  readonly identity?: ProxyIdentity
-}
-
-export type ReplicaListen =
-  /** For sandboxes. Connections that need a credential are passed on to `brokerPath`. A port of 0 picks a free one. */
-  | { readonly port: number; readonly brokerPath?: string | undefined }
-  /** As the process that inserts credentials: for the other process of this replica. */
-  | { readonly socketPath: string; readonly readSecret?: ReadUserSecret | undefined }
-
-export interface DrainTimes {
-  /** New connections still come until every node knows that this replica is leaving. */
-  readonly leadMs: number
-  /** How long open connections may go on. */
-  readonly openMs: number
-}
 
 const DRAIN: DrainTimes = { leadMs: 5_000, openMs: 25_000 }
 const LAST_REPORTS_MS = 3_000
@@ -68,6 +37,7 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
   const proxyId = randomUUID()
   const lease = new Lease({ onOver: () => void forget() })
   const verifier = new TokenVerifier()
+  const served = new ServedState(options, (state) => proxy.apply(state))
   const proxy: EgressProxy = new EgressProxy({
     // Each replica limits the bytes of a run by itself, so it reports no usage.
     report: (report) => {
@@ -75,7 +45,7 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
       if (run.success) queue.add(run.data)
     },
     reserve: (request) => reserve({ url, tokenFile }, request),
-    ...partsOf(options, { url, tokenFile }),
+    ...partsOf(options, served.checks),
     closedBy: () => lease.refusal,
     ...present({ resolve, upstream, roots, limits }),
   })
@@ -90,7 +60,7 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
   /** Without a lease for so long, this replica may have missed that a run ended. */
   const forget = () => {
     log.error('the lease is over, and all connections are closed')
-    return proxy.apply({ revision: 0, generations: [] })
+    return served.use(NOWHERE)
   }
   const listener = new TokenListener({
     proxy,
@@ -110,11 +80,12 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
   const control = followControlStream({
     ...place,
     onReconnect: metrics.onReconnect,
-    onMessage: async ({ keys }, state) => {
+    onMessage: async ({ keys, checks = [] }, state) => {
       verifier.use(keys)
-      await proxy.apply(state)
+      await served.use(state)
       if (!lease.isHeld) log.info('got a lease', { sandboxes: state.generations.length })
       lease.renew()
+      served.checks?.take(checks)
     },
   })
   return {
@@ -136,16 +107,21 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
 }
 
 /** Values are read with the token of this process, which the other one does not have. */
-const partsOf = ({ listen, identity }: Pick<ReplicaOptions, 'listen' | 'identity'>, place: ControlPlace) =>
+const partsOf = (
+  { listen, identity, url, tokenFile }: Pick<ReplicaOptions, 'listen' | 'identity' | keyof ControlPlace>,
+  checks: CredentialChecks | undefined,
+) =>
   'socketPath' in listen
     ? {
         credentials: new CredentialValues({
-          fetch: (wanted) => fetchCredential({ ...place, readSecret: listen.readSecret }, wanted),
+          fetch: async (wanted) =>
+            checks?.valueOf(wanted.runId) ??
+            fetchCredential({ url, tokenFile, readSecret: listen.readSecret }, wanted),
         }),
         ...present({ identity }),
       }
     : {
         // All connections come through this process, so it counts the bytes.
-        takeShare: (request: ShareRequest) => takeShare(place, request),
+        takeShare: (request: ShareRequest) => takeShare({ url, tokenFile }, request),
         ...(listen.brokerPath === undefined ? {} : { brokerPath: listen.brokerPath }),
       }

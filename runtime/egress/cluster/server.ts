@@ -12,7 +12,8 @@ import { present } from '../../kit/present.ts'
 import type { ProxyIdentity } from '../credentials/proxy-identity.ts'
 import { parseUpstreamProxy } from '../upstream-proxy.ts'
 import { behind, createAzureIdentity } from './azure-identity.ts'
-import { type ReplicaListen, startReplica } from './replica.ts'
+import { startReplica } from './replica.ts'
+import type { ReplicaListen } from './replica-options.ts'
 import { readerOfVault } from './user-vault.ts'
 
 const EX_CONFIG = 78

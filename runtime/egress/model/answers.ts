@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { EgressRule } from '../../../contracts/egress.ts'
-import { EGRESS_REASON_HEADER } from '../../../contracts/egress.ts'
-import { asHeader, type Refusal } from '../refusals.ts'
+import { EGRESS_REASON_HEADER, EGRESS_RULE_HEADER } from '../../../contracts/egress.ts'
+import { asHeader, RETRY_AFTER_SECONDS, type Refusal } from '../refusals.ts'
 
 /** The request must not be sent on, or its answer must not be passed on. */
 export class RequestRefused extends Error {
@@ -19,12 +19,18 @@ export class RequestRefused extends Error {
 /** The server cannot be reached, or its answer cannot be used. */
 export class RequestFailed extends Error {}
 
-/** The SDK repeats requests after 429 and 5xx, and reads 401 and 403 as a wrong credential. */
+/**
+ * The SDK repeats requests after 429 and 5xx, and reads 401 and 403 as a wrong credential. AgentHost repeats a request after
+ * 503 with `Retry-After`. It does so without a limit if the rule is `restricted`, because a person lifts the restriction.
+ */
 const STATUS: Readonly<Partial<Record<EgressRule, number>>> = {
   budget: 402,
   'proxy-unavailable': 503,
+  restricted: 503,
   'too-many-connections': 429,
 }
+
+const UNAVAILABLE = 503
 
 const statusOf = ({ rule }: Refusal): number => STATUS[rule] ?? 400
 
@@ -42,8 +48,10 @@ export function endWithError(
   }
   response.writeHead(status, {
     [EGRESS_REASON_HEADER]: asHeader(sentence),
+    [EGRESS_RULE_HEADER]: code,
     'content-type': 'application/json',
     connection: 'close',
+    ...(status === UNAVAILABLE && { 'retry-after': `${RETRY_AFTER_SECONDS}` }),
   })
   response.end(JSON.stringify({ error: { message: sentence, type: 'agentweaver', code } }))
 }

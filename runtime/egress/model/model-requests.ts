@@ -11,7 +11,7 @@ import { endWithError, RequestFailed, RequestRefused, sentenceOf } from './answe
 import { openAccount, type RequestAccount, withUsage } from './budget.ts'
 import { exchange } from './exchange.ts'
 import { judgeBody } from './judge.ts'
-import { readBody } from './read-body.ts'
+import { readBody, skipBody } from './read-body.ts'
 import {
   destinationOf,
   endpointOf,
@@ -169,11 +169,12 @@ export class ModelRequests {
     throw new RequestFailed(`it cannot be reached: ${connected.reason}`)
   }
 
-  #fail(error: unknown, request: IncomingMessage, response: ServerResponse): void {
+  async #fail(error: unknown, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const server = this.#serverNow()
     if (error instanceof RequestRefused) {
       const { refusal, status } = error
       this.#record(request, refusal, server)
+      await skipBody(request, this.#options.limits.modelBodyBytes)
       endWithError(response, { status, code: refusal.rule, sentence: sentenceOf(refusal) })
       return
     }

@@ -29,3 +29,14 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
     )
   return new TextDecoder().decode(Buffer.concat(chunks))
 }
+
+/** Reads the rest of a request that is refused. A client that still sends when the connection ends may lose the answer. */
+export async function skipBody(request: IncomingMessage, maxBytes: number): Promise<void> {
+  // Such a client sends its body only after 100 Continue.
+  if (request.complete || request.headers.expect !== undefined) return
+  let bytes = 0
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > maxBytes * PATIENCE) throw new Error('the client sends too much')
+  }
+}

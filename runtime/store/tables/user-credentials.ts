@@ -79,6 +79,7 @@ async function deleteUserCredential(
 
 export async function deleteUserCredentialsOf(scope: Scope, owner: string): Promise<void> {
   await scope.db.deleteFrom('user_credentials').where('owner', '=', toText(owner)).execute()
+  await scope.db.deleteFrom('credential_checks').where('owner', '=', toText(owner)).execute()
   await announceChange(scope)
 }
 

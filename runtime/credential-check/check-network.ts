@@ -2,33 +2,36 @@ import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { EgressDestination, EgressGeneration, ModelRoute } from '../../../contracts/egress.ts'
+import type { EgressDestination, EgressGeneration, ModelRoute } from '../../contracts/egress.ts'
 
-/** What the service itself asks through the egress proxy, when an owner sets a credential. */
+/** What a check reaches through the egress proxy. */
 export interface CheckTarget {
   readonly destinations: EgressDestination[]
   /** Its credential is the value that is checked. */
   readonly modelRoute?: ModelRoute
 }
 
-/** The network of one check: nothing but its target is reachable, and nobody else can open its sockets. */
+/** The network of one check: nothing but its target is reachable, and no other user can open its sockets. */
 export interface CheckNetwork {
   readonly generation: EgressGeneration & { readonly socketPath: string }
   readonly podUid: string
   remove(): Promise<void>
 }
 
+const LOOPBACK = '127.0.0.1'
+
+/** The sockets of the network are in a new folder inside `parent`. @default the folder for temporary files */
 export async function createCheckNetwork(
   { destinations, modelRoute }: CheckTarget,
-  loopback: string,
+  parent = tmpdir(),
 ): Promise<CheckNetwork> {
-  const folder = await mkdtemp(join(tmpdir(), 'aw-check-'))
+  const folder = await mkdtemp(join(parent, 'aw-check-'))
   const podUid = randomUUID()
   return {
     generation: {
       ...{ runId: `check_${podUid}`, generation: 0, phase: 'work', destinations },
       socketPath: join(folder, 'socket'),
-      pod: { uid: podUid, addresses: [loopback] },
+      pod: { uid: podUid, addresses: [LOOPBACK] },
       ...(modelRoute && { modelRoute: { ...modelRoute, brokerPath: join(folder, 'model') } }),
     },
     podUid,

@@ -1,0 +1,76 @@
+import { randomUUID } from 'node:crypto'
+import { CREDENTIAL_CHECK, type CredentialVerdict } from '../../../contracts/credential-check.ts'
+import type { EgressCredentialAnswer } from '../../../contracts/egress-control.ts'
+import { unchecked } from '../../credential-check/run-check.ts'
+import { bestEffort } from '../../kit/best-effort.ts'
+import { delay } from '../../kit/deadline.ts'
+import type { Log } from '../../kit/log.ts'
+import type { UserCredentialRow } from '../../store/service-rows.ts'
+import type { Store } from '../../store/store.ts'
+import type { AskServer } from '../credentials/credential-check.ts'
+import type { ReplicaChecks } from './check-routes.ts'
+
+export interface ClusterChecksOptions {
+  readonly store: Pick<
+    Store,
+    | 'countProxies'
+    | 'insertCredentialCheck'
+    | 'claimCredentialCheck'
+    | 'endCredentialCheck'
+    | 'readCredentialVerdict'
+    | 'deleteCredentialCheck'
+  >
+  /** The value of a credential, or its place in the vault. */
+  readonly answerFor: (row: UserCredentialRow) => EgressCredentialAnswer
+  readonly log: Log
+  /** @default 15 s */
+  readonly waitMs?: number
+}
+
+const LOOK_EVERY_MS = 200
+/** A replica is noted with each message of its control stream. */
+const PROXY_SEEN_MS = 30_000
+const NO_REPLICA = 'no replica of the egress proxy is connected to the service'
+
+export interface ClusterChecks extends ReplicaChecks {
+  readonly askServer: AskServer
+}
+
+/**
+ * Has a replica of the egress proxy check a credential, because the API can neither read the vault nor reach the server. The
+ * check is a row of the store: the replica may be connected to another process of the API.
+ */
+export function createClusterChecks({
+  store,
+  answerFor,
+  log,
+  waitMs = CREDENTIAL_CHECK.waitMs,
+}: ClusterChecksOptions): ClusterChecks {
+  const untilAnswered = async (id: string): Promise<CredentialVerdict> => {
+    const giveUpAt = performance.now() + waitMs
+    while (performance.now() < giveUpAt) {
+      await delay(LOOK_EVERY_MS)
+      const verdict = await store.readCredentialVerdict(id)
+      if (verdict) return verdict
+    }
+    return unchecked(`no replica of the egress proxy has asked its server within ${waitMs / 1000} seconds`)
+  }
+  return {
+    async askServer(plan, { row }) {
+      if ((await store.countProxies(PROXY_SEEN_MS)) === 0) return unchecked(NO_REPLICA)
+      const id = randomUUID()
+      if (!(await store.insertCredentialCheck({ id, credential: row, plan }, waitMs)))
+        return unchecked('too many credentials are checked at the moment')
+      try {
+        return await untilAnswered(id)
+      } finally {
+        await bestEffort(log, 'delete the check of a credential', () => store.deleteCredentialCheck(id))
+      }
+    },
+    async begin(id) {
+      const found = await store.claimCredentialCheck(id)
+      return found && { plan: found.plan, credential: answerFor(found.credential) }
+    },
+    end: (id, verdict) => store.endCredentialCheck(id, verdict),
+  }
+}

@@ -1,0 +1,140 @@
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import { type EgressGeneration, MODEL_BASE_PATH } from '../../../contracts/egress.ts'
+import {
+  EgressCheckAnswer,
+  type EgressCheckRequest,
+  type EgressCheckVerdict,
+} from '../../../contracts/egress-control.ts'
+import { EGRESS_CONTROL_ROUTES } from '../../../contracts/routes.ts'
+import { type CheckTarget, createCheckNetwork } from '../../credential-check/check-network.ts'
+import { type CheckAccess, type CheckWay, runCheck, unchecked } from '../../credential-check/run-check.ts'
+import { messageOf } from '../../kit/errors.ts'
+import type { Log } from '../../kit/log.ts'
+import { type ControlPlace, controlRequest } from './control-stream.ts'
+import { answerText, valueFrom } from './fetch-credential.ts'
+import type { ReadUserSecret } from './user-vault.ts'
+
+export interface CredentialChecksOptions {
+  readonly place: ControlPlace
+  readonly readSecret: ReadUserSecret | undefined
+  /** Where the sockets of the networks of checks are. */
+  readonly folder: string
+  /** Roots that the certificate of a server may have. @default the roots of Node */
+  readonly roots: readonly string[] | undefined
+  /** Makes the proxy serve the networks of the current checks. */
+  readonly apply: () => Promise<void>
+  /** Time for one check. */
+  readonly checkMs: number
+  readonly log: Log
+}
+
+/** Checks that this replica carries out at the same time. Others wait for another replica, or for their turn. */
+const AT_ONCE = 8
+const POST_MS = 5_000
+
+/**
+ * Carries out checks of credentials that people set, as the process that inserts credentials: reads the value, and asks the
+ * server of the credential through its own proxy, whose rules for addresses apply. No error quotes an answer of the API, because
+ * it may contain the value.
+ */
+export class CredentialChecks implements CheckWay {
+  readonly #options: CredentialChecksOptions
+  readonly #networks = new Map<string, { readonly generation: EgressGeneration; readonly value: string }>()
+  readonly #begun = new Set<string>()
+
+  constructor(options: CredentialChecksOptions) {
+    this.#options = options
+  }
+
+  /** The networks of the current checks. The state of the API does not list them. */
+  get generations(): EgressGeneration[] {
+    return [...this.#networks.values()].map(({ generation }) => generation)
+  }
+
+  /** The value that is checked in a network. Undefined for every other sandbox. */
+  valueOf(runId: string): string | undefined {
+    return this.#networks.get(runId)?.value
+  }
+
+  /** Begins the checks of a message, each once. Returns at once. */
+  take(ids: readonly string[]): void {
+    for (const id of ids) {
+      if (this.#begun.has(id) || this.#begun.size >= AT_ONCE) continue
+      this.#begun.add(id)
+      this.#carryOut(id)
+        .catch((error: unknown) =>
+          this.#options.log.warn('a credential could not be checked', { error: messageOf(error) }),
+        )
+        .finally(() => this.#begun.delete(id))
+    }
+  }
+
+  async lend<T>(target: CheckTarget, value: string, use: (access: CheckAccess) => Promise<T>): Promise<T> {
+    const { folder, roots, apply } = this.#options
+    const { generation, remove } = await createCheckNetwork(target, folder)
+    const { runId, socketPath, modelRoute } = generation
+    const modelSocket = modelRoute?.brokerPath
+    const served = { ...generation, ...(modelSocket !== undefined && { agentHostSocketPath: modelSocket }) }
+    this.#networks.set(runId, { generation: served, value })
+    try {
+      await apply()
+      const models = {
+        ...(modelSocket !== undefined && { socketPath: modelSocket }),
+        path: `${MODEL_BASE_PATH}/models`,
+      }
+      return await use({ socketPath, models, ca: roots })
+    } finally {
+      this.#networks.delete(runId)
+      await apply()
+      await remove()
+    }
+  }
+
+  async #carryOut(id: string): Promise<void> {
+    const signal = AbortSignal.timeout(this.#options.checkMs)
+    const found = await this.#begin(id, signal)
+    if (!found) return
+    const { readSecret } = this.#options
+    const verdict = await valueFrom(found.credential, readSecret).then(
+      (value) => runCheck(this, found.plan, { value, signal }),
+      (error: unknown) => unchecked(`the egress proxy could not read it: ${messageOf(error)}`),
+    )
+    await this.#post(EGRESS_CONTROL_ROUTES.verdicts, { id, verdict } satisfies EgressCheckVerdict, {
+      expected: 204,
+      signal: AbortSignal.timeout(POST_MS),
+    })
+  }
+
+  /** Undefined if another replica carries it out, or if it is over. */
+  async #begin(id: string, signal: AbortSignal): Promise<EgressCheckAnswer | undefined> {
+    const text = await this.#post(EGRESS_CONTROL_ROUTES.checks, { id } satisfies EgressCheckRequest, {
+      expected: 200,
+      signal,
+    })
+    if (text === undefined) return undefined
+    try {
+      return EgressCheckAnswer.parse(JSON.parse(text))
+    } catch {
+      // biome-ignore lint/style/useErrorCause: the cause quotes the answer.
+      throw new Error('the answer of the API cannot be read; it and the proxy must be of one release')
+    }
+  }
+
+  /** Returns the body of the answer, and undefined for a 404. */
+  async #post(
+    path: string,
+    sent: object,
+    { expected, signal }: { readonly expected: number; readonly signal: AbortSignal },
+  ): Promise<string | undefined> {
+    const body = JSON.stringify(sent)
+    const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
+    const request = await controlRequest(this.#options.place, { path, method: 'POST', signal, headers })
+    request.end(body)
+    const [response] = (await once(request, 'response', { signal })) as [IncomingMessage]
+    const text = await answerText(response)
+    if (response.statusCode === 404) return undefined
+    if (response.statusCode !== expected) throw new Error(`the API answered ${response.statusCode}`)
+    return text
+  }
+}
