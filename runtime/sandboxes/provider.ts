@@ -1,3 +1,4 @@
+import type { Pool } from '../../contracts/diagnostics.ts'
 import type { HostEvent } from '../../contracts/events.ts'
 import type { Isolation } from '../../contracts/exec.ts'
 import type { HostHealth } from '../../contracts/host-health.ts'
@@ -15,7 +16,7 @@ export interface SandboxProvider {
   /** Current health per component. Absent if the health cannot change at run time. */
   checks?(): readonly ProviderCheck[]
   /** The sandboxes that wait for runs or serve one. */
-  pools(): readonly PoolFigures[]
+  pools(): readonly Pool[]
   /** Data to store before the claim is created, so that the claim can be found if this process dies. */
   draft(claimName: string): unknown
   claim(request: ClaimRequest): Promise<BoundSandbox>
@@ -28,15 +29,6 @@ export interface SandboxProvider {
   /** Verifies the identities of pods. Absent if sandboxes are no pods. */
   readonly identities?: PodIdentities
   close(): Promise<void>
-}
-
-export interface PoolFigures {
-  readonly name: string
-  /** Absent if all kinds share the pool. */
-  readonly kind?: SandboxKind
-  readonly ready: number
-  readonly starting: number
-  readonly claimed: number
 }
 
 export interface PodIdentities {

@@ -1,7 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { isTracingOn } from '../../runtime/api/tracing/tracing.ts'
+import { packagesOf } from '../helpers/loaded-by.ts'
 
 const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' }
 
@@ -16,16 +16,8 @@ it.each([
   expect(isTracingOn(env)).toBe(isOn)
 })
 
-it('loads the libraries with a dynamic import only', () => {
-  const files = readdirSync('runtime', { recursive: true, encoding: 'utf8' }).filter((name) =>
-    name.endsWith('.ts'),
-  )
-  const loading = files.filter((name) =>
-    readFileSync(join('runtime', name), 'utf8').includes('open-tracing.ts'),
-  )
-
-  expect(loading).toEqual([join('api', 'server.ts')])
-  expect(readFileSync('runtime/api/server.ts', 'utf8')).toMatch(
-    /await import\('\.\/tracing\/open-tracing\.ts'\)/,
-  )
+it('loads no library of OpenTelemetry with the service, only with the traces', () => {
+  expect(packagesOf('runtime/api/server.ts', '@opentelemetry/')).toEqual([])
+  expect(packagesOf('runtime/api/tracing/open-tracing.ts', '@opentelemetry/')).toContain('@opentelemetry/api')
+  expect(readFileSync('runtime/api/server.ts', 'utf8')).toContain("import('./tracing/open-tracing.ts')")
 })

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, expect, it, onTestFinished } from 'vitest'
 import { apiEnv } from '../../charts-src/constructs/api-env.ts'
@@ -35,6 +35,7 @@ import type { KeyVaultOptions } from '../fakes/key-vault.ts'
 import { startNameProxy } from '../fakes/name-proxy.ts'
 import { startTlsFront } from '../fakes/tls-front.ts'
 import { ownCredentials } from '../helpers/own-credentials.ts'
+import { familyOf } from '../helpers/processes-with.ts'
 import { until } from '../helpers/until.ts'
 import { givenRun } from '../store/rows.ts'
 import { startAzure } from './azure-rig.ts'
@@ -58,12 +59,6 @@ const tokenOf =
     const token = credentials.valueOf(owner, 'github', 'github.com')
     return token === undefined ? undefined : { token, onUse: () => undefined }
   }
-
-/** A process and all that it has started. */
-function familyOf(pid: number): number[] {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean)
-  return [pid, ...children.flatMap((child) => familyOf(Number(child)))]
-}
 
 /** The committed environment of production, with the hosts of the fakes. */
 function environment(): Environment {

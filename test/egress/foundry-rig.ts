@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { type IncomingMessage, request } from 'node:http'
 import { join } from 'node:path'
 import { text as textOf } from 'node:stream/consumers'
@@ -243,12 +243,4 @@ interface Ask {
   readonly tokens?: number
   /** The token of the request. @default the one of the agent of this run */
   readonly as?: string
-}
-
-/** A process and all that it has started. */
-export function familyOf(pid: number): number[] {
-  const path = `/proc/${pid}/task/${pid}/children`
-  if (!existsSync(path)) return []
-  const children = readFileSync(path, 'utf8').split(' ').filter(Boolean)
-  return [pid, ...children.flatMap((child) => familyOf(Number(child)))]
 }

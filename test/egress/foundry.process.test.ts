@@ -7,11 +7,11 @@ import { resolveAgent } from '../../runtime/agents/registry.ts'
 import { createLaptop, startOnPort } from '../agent-host/laptop-hosts.ts'
 import { filesWith, memoryOf } from '../cluster/helpers/canary-search.ts'
 import { BEARER, collect, configure, never, turnEnded } from '../conformance/agent-host-cases/host.ts'
+import { familyOf } from '../helpers/processes-with.ts'
 import { until } from '../helpers/until.ts'
 import { open, otherKeys, tokenFor } from './cluster-rig.ts'
 import {
   type Foundry,
-  familyOf,
   givenFoundryRun,
   LOGIN,
   MODELS,

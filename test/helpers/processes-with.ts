@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 
 /** Processes of this machine whose command line contains a unique word. */
 export function processesWith(oddWord: string): number[] {
@@ -12,4 +12,12 @@ export function processesWith(oddWord: string): number[] {
       }
     })
     .map(Number)
+}
+
+/** A process and all that it has started. */
+export function familyOf(pid: number): number[] {
+  const path = `/proc/${pid}/task/${pid}/children`
+  if (!existsSync(path)) return []
+  const children = readFileSync(path, 'utf8').split(' ').filter(Boolean)
+  return [pid, ...children.flatMap((child) => familyOf(Number(child)))]
 }

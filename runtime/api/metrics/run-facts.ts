@@ -1,5 +1,6 @@
 import type { RunEnvelope, RunEvent } from '../../../contracts/events.ts'
 import type { ApprovalRow, RunRow } from '../../store/store.ts'
+import { KnownRuns } from './known-runs.ts'
 import type { ProcessMetrics } from './process-metrics.ts'
 
 /** A change of a run in a committed transaction. */
@@ -17,16 +18,13 @@ export type Fact =
 /** The launch and the turn of a run that this process drives. Times are of the monotonic clock. */
 type UnderWay = { requestedAt?: number; launch?: 'warm' | 'cold'; turnAt?: number }
 
-/** A run that another replica took over leaves its entry behind; the oldest entries make room. */
-const MAX_RUNS = 10_000
-
 /**
  * Measures runs by their committed events. A launch or a turn that another replica began is not measured, because its
  * beginning is not known here.
  */
 export class RunFacts {
   readonly #metrics: ProcessMetrics
-  readonly #runs = new Map<string, UnderWay>()
+  readonly #runs = new KnownRuns<UnderWay>(() => ({}))
 
   constructor(metrics: ProcessMetrics) {
     this.#metrics = metrics
@@ -34,14 +32,14 @@ export class RunFacts {
 
   note(fact: Fact): void {
     if (fact.kind === 'event') this.#onEvent(fact.runId, fact.envelope.event)
-    else if (fact.kind === 'requested') this.#of(fact.runId).requestedAt = performance.now()
+    else if (fact.kind === 'requested') this.#runs.of(fact.runId).requestedAt = performance.now()
     else this.#onDecision(fact.approval, fact.state)
   }
 
   #onEvent(runId: string, event: RunEvent): void {
     switch (event.type) {
       case 'sandbox.execution_pod.bound':
-        this.#of(runId).launch = event.data.launch
+        this.#runs.of(runId).launch = event.data.launch
         this.#metrics.binds.observe({ launch: event.data.launch }, event.data.bindMs / 1_000)
         break
       case 'run.started':
@@ -49,7 +47,7 @@ export class RunFacts {
         this.#onLaunched(runId)
         break
       case 'turn.started':
-        this.#of(runId).turnAt = performance.now()
+        this.#runs.of(runId).turnAt = performance.now()
         break
       case 'turn.ended':
         this.#onTurnEnded(runId, event.data.state)
@@ -89,16 +87,6 @@ export class RunFacts {
   #onDecision({ kind, createdAt }: ApprovalRow, decision: ApprovalRow['state']): void {
     const seconds = Math.max(0, Date.now() - Date.parse(createdAt)) / 1_000
     this.#metrics.approvalWaits.observe({ kind, decision }, seconds)
-  }
-
-  #of(runId: string): UnderWay {
-    const known = this.#runs.get(runId)
-    if (known) return known
-    const added: UnderWay = {}
-    this.#runs.set(runId, added)
-    const [oldest] = this.#runs.keys()
-    if (this.#runs.size > MAX_RUNS && oldest !== undefined) this.#runs.delete(oldest)
-    return added
   }
 }
 

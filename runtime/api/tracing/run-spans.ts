@@ -1,6 +1,7 @@
 import { type Context, type Span, SpanStatusCode, type Tracer, trace } from '@opentelemetry/api'
 import { ErrorCode } from '../../../contracts/errors.ts'
 import type { RunEvent } from '../../../contracts/events.ts'
+import { KnownRuns } from '../metrics/known-runs.ts'
 import type { TracedEvent } from './tracing.ts'
 
 type EventData<T extends RunEvent['type']> = Extract<RunEvent, { type: T }>['data']
@@ -11,8 +12,6 @@ type Open = {
   readonly tools: Map<string, { readonly span: Span; readonly context: Context }>
 }
 
-/** A run that another replica took over leaves its entry behind; the oldest entries make room. */
-const MAX_RUNS = 10_000
 const MAX_TOOLS = 1_000
 /** Codes of calls that did not run. Any other text of a sandbox is not a label. */
 const NOT_RUN = new Set(['denied', 'expired', 'superseded', 'policyDenied'])
@@ -27,7 +26,7 @@ const errorType = (code: string): string =>
 export class RunSpans {
   readonly #tracer: Tracer
   readonly #parentOf: (traceparent: string | undefined) => Context
-  readonly #runs = new Map<string, Open>()
+  readonly #runs = new KnownRuns<Open>(() => ({ tools: new Map() }))
 
   constructor(tracer: Tracer, parentOf: (traceparent: string | undefined) => Context) {
     this.#tracer = tracer
@@ -74,7 +73,7 @@ export class RunSpans {
     }
     const parent = this.#parentOf(run.traceparent)
     const span = this.#tracer.startSpan(`invoke_agent ${kind}`, { attributes, startTime }, parent)
-    this.#of(run.id).turn = { span, context: trace.setSpan(parent, span), input: 0, output: 0 }
+    this.#runs.of(run.id).turn = { span, context: trace.setSpan(parent, span), input: 0, output: 0 }
   }
 
   #endTurn(runId: string, { state, code }: EventData<'turn.ended'>, time: Date): void {
@@ -97,7 +96,7 @@ export class RunSpans {
   }
 
   #startTool(run: TracedEvent['run'], { callId, tool }: EventData<'tool.call'>, startTime: Date): void {
-    const open = this.#of(run.id)
+    const open = this.#runs.of(run.id)
     if (open.tools.size >= MAX_TOOLS) return
     // The turn began in another replica if it is not known here.
     const parent = open.turn?.context ?? this.#parentOf(run.traceparent)
@@ -133,16 +132,6 @@ export class RunSpans {
     this.#runs.delete(runId)
     for (const { span } of open?.tools.values() ?? []) span.end(time)
     open?.turn?.span.end(time)
-  }
-
-  #of(runId: string): Open {
-    const known = this.#runs.get(runId)
-    if (known) return known
-    const added: Open = { tools: new Map() }
-    this.#runs.set(runId, added)
-    const [oldest] = this.#runs.keys()
-    if (this.#runs.size > MAX_RUNS && oldest !== undefined) this.#runs.delete(oldest)
-    return added
   }
 }
 

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import type { Pool } from '../../../contracts/diagnostics.ts'
 import { CLAIM_NONCE_ANNOTATION, DEPLOYMENT_LABEL } from '../../../contracts/labels.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type {
@@ -6,7 +7,6 @@ import type {
   ClaimRequest,
   DeploymentClaims,
   PodIdentities,
-  PoolFigures,
   ProviderCheck,
   SandboxProvider,
   SharedSandboxes,
@@ -47,7 +47,7 @@ export class KubernetesProvider implements SandboxProvider {
     return this.#open?.watches.checks() ?? [{ name: 'cluster', ok: false, detail: 'not connected yet' }]
   }
 
-  pools(): PoolFigures[] {
+  pools(): Pool[] {
     const { pool, deploymentId } = this.#options
     const { watches } = this.#open ?? {}
     return watches ? poolFigures(watches, { pool, deploymentId }) : []

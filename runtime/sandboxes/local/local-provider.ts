@@ -1,10 +1,11 @@
 import * as z from 'zod'
+import type { Pool } from '../../../contracts/diagnostics.ts'
 import { EXECUTOR_FOLDER_PREFIX } from '../../executors/rootfs/skeleton.ts'
 import type { Selection } from '../../executors/select.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { sweepOwnedFolders } from '../../kit/owned-folder.ts'
 import { startTimeOf } from '../../kit/start-time.ts'
-import type { BoundSandbox, ClaimRequest, PoolFigures, SandboxProvider } from '../provider.ts'
+import type { BoundSandbox, ClaimRequest, SandboxProvider } from '../provider.ts'
 import { type HostProcess, type HostProcessOptions, startHostProcess } from './host-process.ts'
 import { killGroup } from './process-group.ts'
 import { removeSandboxFolder, SANDBOX_FOLDER_PREFIX } from './sandbox-folder.ts'
@@ -46,7 +47,7 @@ export class LocalProvider implements SandboxProvider {
     this.#refill()
   }
 
-  pools(): PoolFigures[] {
+  pools(): Pool[] {
     const claimed = this.#claimed.size
     const ready = [...this.#hosts].filter((host) => !this.#claimed.has(host) && !this.#dead.has(host)).length
     return [{ name: 'this machine', ready, starting: this.#starting.size, claimed }]

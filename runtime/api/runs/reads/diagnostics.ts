@@ -10,7 +10,7 @@ import { underWayQuery } from '../queue/pick-next.ts'
 import { estimate } from '../queue/queue-view.ts'
 import type { Presence } from '../replicas/presence.ts'
 import type { Caller } from '../service.ts'
-import { type Operations, readOperations } from './operations.ts'
+import { type Operations, queueOf, readOperations } from './operations.ts'
 
 const MAX_LISTED = 20
 /** The person who reads this waits for it, also while the store does not respond. */
@@ -64,21 +64,19 @@ async function readWork(deps: DiagnosticDeps): Promise<Work> {
   const { figures, overdue } = operations
   return {
     runs: Object.fromEntries(figures.runs),
-    queue: await Promise.all(SandboxKind.options.map((kind) => queueOf(deps, operations, kind))),
+    queue: await Promise.all(SandboxKind.options.map((kind) => queueWithNext(deps, operations, kind))),
     gates: figures.gates.map(({ kind, count, oldestAt }) => ({ kind, open: count, oldestAt })),
     overdue,
     needPerson: waiting.map(needsPerson),
   }
 }
 
-async function queueOf(
+async function queueWithNext(
   deps: DiagnosticDeps,
   { figures }: Operations,
   kind: SandboxKind,
 ): Promise<Work['queue'][number]> {
-  const lanes = figures.queue.filter(({ lane }) => lane.split('/')[0] === kind)
-  const oldestMs = Math.max(0, ...lanes.map((lane) => lane.oldestMs))
-  const waiting = lanes.reduce((sum, { count }) => sum + count, 0)
+  const { waiting, oldestMs } = queueOf(figures, kind)
   const next = waiting > 0 ? await nextIn(deps, kind) : undefined
   return { kind, waiting, oldestWaitSeconds: Math.round(oldestMs / 1_000), ...present({ next }) }
 }

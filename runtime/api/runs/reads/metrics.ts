@@ -6,7 +6,7 @@ import type { EventLoopMonitor } from '../../metrics/event-loop-lag.ts'
 import type { ProcessMetrics } from '../../metrics/process-metrics.ts'
 import type { ActiveRuns } from '../drive/active-runs.ts'
 import type { ReaperFigures } from '../replicas/reaper.ts'
-import type { Operations } from './operations.ts'
+import { type Operations, queueOf } from './operations.ts'
 
 type Parts = {
   /** Undefined while the store cannot be used. */
@@ -50,16 +50,13 @@ function gaugesOfStore(registry: Registry, operations: Operations | undefined): 
   )
   const age = gauge(
     'agentweaver_queue_oldest_age_seconds',
-    'How long the run has waited that has waited longest; 0 without a waiting run.',
+    'The longest wait of a run in the queue; 0 without a waiting run.',
     'kind',
   )
   for (const kind of SandboxKind.options) {
-    const lanes = figures.queue.filter(({ lane }) => lane.split('/')[0] === kind)
-    queued.set(
-      { kind },
-      lanes.reduce((sum, { count }) => sum + count, 0),
-    )
-    age.set({ kind }, Math.max(0, ...lanes.map(({ oldestMs }) => oldestMs)) / 1_000)
+    const { waiting, oldestMs } = queueOf(figures, kind)
+    queued.set({ kind }, waiting)
+    age.set({ kind }, oldestMs / 1_000)
   }
   const gates = gauge('agentweaver_open_gates', 'Requests that wait for a person, by kind.', 'kind')
   for (const kind of ApprovalKinds.options)

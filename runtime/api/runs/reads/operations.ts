@@ -1,3 +1,5 @@
+import type { Overdue } from '../../../../contracts/diagnostics.ts'
+import type { SandboxKind } from '../../../../contracts/names.ts'
 import { deadline } from '../../../kit/deadline.ts'
 import { present } from '../../../kit/present.ts'
 import type { StoreFigures } from '../../../store/figures.ts'
@@ -10,14 +12,6 @@ const GRACE_MS = 60_000
 const READ_TIMEOUT_MS = 5_000
 /** Counted up to here: beyond it the exact number does not matter. */
 const MAX_COUNTED = 1_000
-
-/** Work that a replica should have done. */
-export type Overdue = {
-  readonly approval_expiry: number
-  readonly sandbox_release: number
-  readonly queue_deadline: number
-  readonly run_takeover: number
-}
 
 export type Operations = { readonly figures: StoreFigures; readonly overdue: Overdue }
 
@@ -49,5 +43,14 @@ async function readAll({ store, provider, limits, restrictions, clock }: Operati
       queue_deadline: queue.length,
       run_takeover: abandoned.length,
     },
+  }
+}
+
+/** The runs of one kind that wait for a sandbox. Runs of services that a command started have separate lanes. */
+export function queueOf({ queue }: Pick<StoreFigures, 'queue'>, kind: SandboxKind) {
+  const lanes = queue.filter(({ lane }) => lane.split('/')[0] === kind)
+  return {
+    waiting: lanes.reduce((sum, { count }) => sum + count, 0),
+    oldestMs: Math.max(0, ...lanes.map(({ oldestMs }) => oldestMs)),
   }
 }

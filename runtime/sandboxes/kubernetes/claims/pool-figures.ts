@@ -1,6 +1,6 @@
+import type { Pool } from '../../../../contracts/diagnostics.ts'
 import { DEPLOYMENT_LABEL } from '../../../../contracts/labels.ts'
 import { SandboxKind } from '../../../../contracts/names.ts'
-import type { PoolFigures } from '../../provider.ts'
 import type { KubernetesProviderOptions } from '../provider-options.ts'
 import type { ClaimWatches } from './claim-watches.ts'
 import { isReady, poolOf } from './watch-room.ts'
@@ -9,7 +9,7 @@ import { isReady, poolOf } from './watch-room.ts'
 export function poolFigures(
   { claims, sandboxes }: Pick<ClaimWatches, 'claims' | 'sandboxes'>,
   { pool, deploymentId }: Pick<KubernetesProviderOptions, 'pool' | 'deploymentId'>,
-): PoolFigures[] {
+): Pool[] {
   const own = claims.list().filter(({ metadata }) => metadata.labels?.[DEPLOYMENT_LABEL] === deploymentId)
   return SandboxKind.options.map((kind) => {
     const name = pool(kind)
