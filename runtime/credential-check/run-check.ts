@@ -39,6 +39,7 @@ const OWN_KEY = 'own-openai-compatible-check'
 const HOST_REFUSES: readonly number[] = [401]
 const MODEL_SERVER_REFUSES: readonly number[] = [401, 403]
 const MAX_REASON = 1000
+const HTTPS = 443
 
 /** Asks the server of a credential whether it accepts the value, through the egress proxy. Never fails. */
 export async function runCheck(
@@ -99,13 +100,13 @@ type Sent = { readonly headers: Readonly<Record<string, string>>; readonly signa
 function askHost(way: CheckWay, { destination, path }: HostPlan, { headers, signal }: Sent): Promise<Answer> {
   const { host, ports } = destination
   return way.lend({ destinations: [destination] }, '', async ({ socketPath, ca }) => {
-    const tunnel = await openTunnel(socketPath, `${host}:${ports[0] ?? 443}`, signal)
+    const tunnel = await openTunnel(socketPath, `${host}:${ports[0] ?? HTTPS}`, signal)
     if ('status' in tunnel) return tunnel
     const trusted = present({ ca: typeof ca === 'string' || ca === undefined ? ca : [...ca] })
     const sent = httpsRequest({
       createConnection: () => connectTls({ socket: tunnel.socket, servername: host, ...trusted }),
-      host,
-      path,
+      // Without an agent, Node assumes port 80, and `Host` would name it.
+      ...{ host, port: ports[0] ?? HTTPS, defaultPort: HTTPS, path },
       headers: { ...headers, 'user-agent': 'agentweaver', connection: 'close' },
       signal,
     })

@@ -1,4 +1,4 @@
-import { createServer } from 'node:https'
+import { createServer, type Server } from 'node:https'
 import type { ModelRoute } from '../../contracts/egress.ts'
 import type { UserCredentialKind } from '../../contracts/user-credentials.ts'
 import {
@@ -16,17 +16,19 @@ export const WRONG = 'glpat-aTokenThatTheServerDoesNotKnow1'
 export const ADA = { owner: 'ada', role: 'user' } as const
 const REFS = '/team/app.git/info/refs'
 
-/** A server that accepts one value, as a bearer token or as a password. It records what it gets. */
+/** A server that accepts one value, as a bearer token or as a password, under its names only. It records what it gets. */
 export async function startServer(names: string[] = [HOST]) {
   const got: string[] = []
   const state = { isPublic: false }
-  const server = await listening(
+  const isOwn = (host = '') => names.some((name) => [name, `${name}:${portOf(server)}`].includes(host))
+  const server: Server = await listening(
     createServer(authority.serverFor(...names), (request, response) => {
       const [, scheme = '', secret = ''] = /^(\S+) (.*)$/.exec(request.headers.authorization ?? '') ?? []
       const shown = scheme === 'Basic' ? Buffer.from(secret, 'base64').toString() : secret
       got.push(`${request.method} ${request.url} ${shown}`.trim())
-      const isKnown = shown === ACCEPTED || shown.endsWith(`:${ACCEPTED}`)
-      response.writeHead(state.isPublic || isKnown ? 200 : 401).end('an answer')
+      const isKnown = state.isPublic || shown === ACCEPTED || shown.endsWith(`:${ACCEPTED}`)
+      const status = isKnown ? 200 : 401
+      response.writeHead(isOwn(request.headers.host) ? status : 421).end('an answer')
     }),
   )
   return { got, state, port: portOf(server) }

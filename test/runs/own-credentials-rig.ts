@@ -56,7 +56,7 @@ async function startGitHubApi(authority: ReturnType<typeof createTestAuthority>)
   const asked: string[] = []
   const server = createServer(authority.serverFor('api.github.com'), (request, response) => {
     const by = nameOf(request.headers.authorization)
-    asked.push(`${request.method} ${request.url} ${by}`)
+    asked.push(`${request.method} ${request.headers.host}${request.url} ${by}`)
     response.writeHead(by === 'other' ? 401 : 200).end('{}')
   })
   server.listen(0, '127.0.0.1')

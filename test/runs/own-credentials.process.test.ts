@@ -181,7 +181,10 @@ it('asks GitHub through the proxy whether it accepts a token, and stores none th
     message: 'GitHub does not accept this value: 401 Unauthorized. Nothing was stored.',
   })
   expect(accepted.unchecked).toBeUndefined()
-  expect(api.asked).toEqual(['GET /rate_limit Bearer alice', 'GET /rate_limit other'])
+  expect(api.asked).toEqual([
+    'GET api.github.com/rate_limit Bearer alice',
+    'GET api.github.com/rate_limit other',
+  ])
   expect((await store.listUserCredentials()).map(({ owner }) => owner)).toEqual(['alice'])
 })
 
