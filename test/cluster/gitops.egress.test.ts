@@ -2,7 +2,6 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } 
 import type { RequestedAgent } from '../../contracts/agents.ts'
 import type { CreateSandboxInput, StartRun } from '../../contracts/api.ts'
 import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
-import { API_PORT, EGRESS_HEALTH_PORT } from '../../contracts/ports.ts'
 import { whyNoNodes } from '../../devcluster/host/privileges.ts'
 import { waitUntil } from '../../devcluster/host/wait-until.ts'
 import { SANDBOXES } from '../../devcluster/service/names.ts'
@@ -10,13 +9,14 @@ import { isReady } from '../../devcluster/service/readiness.ts'
 import { followTeam } from '../cli/team.ts'
 import { CONTROL, planOfProject } from '../fakes/npm-project-work.ts'
 import { CLI } from '../helpers/built-programs.ts'
-import { memoryOf } from './helpers/canary-search.ts'
+import { memoryOf, processesOf, valuesInMemory } from './helpers/canary-search.ts'
 import { containerProcesses } from './helpers/container-processes.ts'
 import { killAllOf } from './helpers/dead-pod.ts'
 import { type DeployedApi, deployApi } from './helpers/deployed-api.ts'
 import { ask, connectTo, direct, holdTunnels } from './helpers/egress-commands.ts'
 import { PROXY_ADDRESS, withProxy } from './helpers/egress-environment.ts'
 import { egressWithGit } from './helpers/egress-list.ts'
+import { forbiddenCells } from './helpers/forbidden-cells.ts'
 import {
   APP_HOST,
   GIT_PLACE,
@@ -25,7 +25,8 @@ import {
   NPM_HOST,
   prepareGit,
 } from './helpers/git-outside.ts'
-import { COMPANY_PLACE } from './helpers/git-outside-main.ts'
+import { COMPANY_PLACE, UNKNOWN } from './helpers/git-outside-main.ts'
+import { proxyLogs } from './helpers/proxy-logs.ts'
 import { openWayToIssuer } from './helpers/team-outside.ts'
 import { leaksOf, startWatch } from './packets/watch.ts'
 
@@ -36,6 +37,7 @@ const DEPLOY_MS = 1_200_000
 const READY_MS = 240_000
 const TEST_MS = 420_000
 const PROXY = PROXY_ADDRESS
+const PODS = { apiVersion: 'v1', plural: 'pods', namespace: SANDBOXES }
 
 /** The canary: nothing that a sandbox can read may contain it. */
 const TOKEN = 'ghp_canaryOfTheClusterSuiteCanaryOfTh001'
@@ -101,6 +103,13 @@ describe.skipIf(noNodes !== undefined)(
       )
       return created
     }
+    async function podOf(id: string) {
+      const { items } = await api.service.readEvents(id, { limit: 1000 })
+      const name = (items as RunEnvelope[]).flatMap(({ event }) =>
+        event.type === 'sandbox.execution_pod.bound' ? [event.data.podName] : [],
+      )[0]
+      return api.rig.client.get({ ...PODS, name: name ?? '' })
+    }
     async function runOf(agent: RequestedAgent, settings: StartRun['policy'] = {}) {
       const { id } = await api.service.startRun({
         task: 'Install the dependencies, run the tests, add a line to README and push it',
@@ -113,7 +122,7 @@ describe.skipIf(noNodes !== undefined)(
       return { id, state, items: items as RunEnvelope[] }
     }
     const denied = (host: string): Promise<Extract<RunEvent, { type: 'egress.denied' }>['data']> =>
-      waitUntil({ what: `a report about ${host}`, timeoutMs: 30_000, everyMs: 500 }, async () => {
+      waitUntil({ what: `a report about ${host}`, timeoutMs: 90_000, everyMs: 500 }, async () => {
         const { items } = await api.service.readEvents(sandbox, { limit: 1000 })
         const found = (items as RunEnvelope[]).flatMap(({ event }) =>
           event.type === 'egress.denied' && event.data.host === host ? [event.data] : [],
@@ -138,13 +147,7 @@ describe.skipIf(noNodes !== undefined)(
       git.remove()
     })
     afterEach(async ({ task }) => {
-      if (task.result?.state !== 'fail') return
-      const { output } = await api.rig.kubectl('describe', 'pods', '--namespace', NAMESPACE)
-      const logs = await api.rig.kubectl(
-        ...['logs', '--namespace', NAMESPACE, '--tail', '40', '--prefix'],
-        ...['--selector', 'app.kubernetes.io/component=egress-proxy'],
-      )
-      process.stderr.write(`${await api.why()}\n${output}\n${logs.output}\n`)
+      if (task.result?.state === 'fail') print(await proxyLogs(api, NAMESPACE))
     })
 
     it('refuses a host that is not listed, in words, and the run reports it', async () => {
@@ -249,6 +252,16 @@ describe.skipIf(noNodes !== undefined)(
       if (agent.kind === 'openaiCompatible') expect(state).toBe('failed')
     })
 
+    it('asks GitHub through a replica whether it accepts the token of a person', async () => {
+      const set = (value: string) => api.service.setCredential('github', { value })
+
+      await expect(set(`ghp_${UNKNOWN}ToGitHubInTheClusterSuite0001`)).rejects.toThrow(
+        'GitHub does not accept this value: 401 Unauthorized. Nothing was stored.',
+      )
+      expect(await set(TOKEN)).not.toHaveProperty('unchecked')
+      await api.service.removeCredential('github', {})
+    })
+
     it('lets two people of a team work as docs/getting-started.md shows', async () => {
       const [endpoint, way] = [await api.endpoint(), await openWayToIssuer(server?.pid ?? 0, git.root)]
       onTestFinished(async () => {
@@ -289,6 +302,22 @@ describe.skipIf(noNodes !== undefined)(
       )
     })
 
+    it('has the token in the memory of no process of a sandbox that clones with it', async () => {
+      const { id } = await startSandbox()
+      const { metadata } = await podOf(id)
+      const marks: Record<string, string> = { placeholder: '', token: TOKEN }
+      const found: string[] = []
+      const clone = `git clone -q ${URL_OF_GIT} app && echo "placeholder $GIT_TOKEN" && sleep 60`
+      await outputOf(clone, id, async (output) => {
+        marks['placeholder'] = /placeholder (\S+)/.exec(output)?.[1] ?? ''
+        if (marks['placeholder'] === '' || found.length > 0) return
+        for (const one of processesOf(String(metadata.uid))) found.push(...(await valuesInMemory(one, marks)))
+        await api.service.destroySandbox(id)
+      })
+
+      expect(new Set(found)).toEqual(new Set(['placeholder']))
+    })
+
     it('keeps the token in the memory of the container that inserts it, and of no other process of the proxy', async () => {
       const processes = (await untilReady(2)).flatMap(containerProcesses)
       const holds = await Promise.all(processes.map(async (one) => (await memoryOf(one)).includes(TOKEN)))
@@ -301,44 +330,17 @@ describe.skipIf(noNodes !== undefined)(
 
     it('keeps to the policies when every process of the sandbox has been killed', async () => {
       const { id } = await startSandbox()
-      const { items } = await api.service.readEvents(id, { limit: 1000 })
-      const name = (items as RunEnvelope[]).flatMap(({ event }) =>
-        event.type === 'sandbox.execution_pod.bound' ? [event.data.podName] : [],
-      )[0]
-      const path = { apiVersion: 'v1', plural: 'pods', namespace: SANDBOXES, name: name ?? '' }
-      const endpoint = async (namespace: string, service: string): Promise<[string, number]> => {
-        const { subsets } = await api.rig.client.get({
-          apiVersion: 'v1',
-          plural: 'endpoints',
-          namespace,
-          name: service,
-        })
-        return [subsets[0].addresses[0].ip, subsets[0].ports[0].port]
-      }
-      const [pod, [proxy], [replica]] = await Promise.all([
-        api.rig.client.get(path),
-        untilReady(2),
-        api.replicas(),
-      ])
-      const cells = [
-        ['a host of the list, without the proxy', GIT_PLACE.address, GIT_PLACE.port] as const,
-        ['the health port of the proxy', String(proxy?.['status'].podIP), EGRESS_HEALTH_PORT] as const,
-        ['the API server', ...(await endpoint('default', 'kubernetes'))] as const,
-        ['the API', replica?.ip ?? '', API_PORT] as const,
-        ['the resolver', ...(await endpoint('kube-system', 'kube-dns'))] as const,
-        ['the Service of the API server', '10.96.0.1', 443] as const,
-        ['the metadata', '169.254.169.254', 80] as const,
-      ].map(([title, host, port]) => ({
-        title,
-        protocol: 'TCP' as const,
-        host,
-        port,
-        isMeant: host === PROXY,
-      }))
+      const [pod, [proxy], [replica]] = await Promise.all([podOf(id), untilReady(2), api.replicas()])
+      const cells = await forbiddenCells(api, {
+        proxy: String(proxy?.['status'].podIP),
+        replica: replica?.ip ?? '',
+      })
+      const ping = `busybox ping -c 1 -W 2 ${GIT_PLACE.address} > /dev/null && echo arrived || echo lost`
 
       const dead = await killAllOf(api.rig.cluster, pod)
       onTestFinished(() => dead.prober.stop())
       const reachedByNode = await dead.probeFromNode(cells)
+      expect([await dead.runOnNode(ping), await dead.run(ping)]).toEqual(['arrived\n', 'lost\n'])
       const watch = startWatch(dead.prober, cells)
       try {
         // The network of the pod still works: the proxy answers, and refuses, because the relay alone has the token.
@@ -354,15 +356,19 @@ describe.skipIf(noNodes !== undefined)(
         dead.release()
       }
       await waitUntil({ what: 'the removal of the pod', timeoutMs: READY_MS, everyMs: 500 }, async () => {
-        const { items: left } = await api.rig.client.list({ ...path, name: undefined })
+        const { items: left } = await api.rig.client.list(PODS)
         return left.some(({ metadata }) => metadata.uid === pod.metadata.uid) ? undefined : true
       })
       await watch.stop()
       await api.service.destroySandbox(id)
       print(`killed: nothing arrived in ${watch.rounds.length} rounds`)
 
-      // The resolver waits for a whole question. The node itself has no Services.
-      expect(reachedByNode.slice(0, 4)).toEqual(['open', 'open', 'open', 'open'])
+      const half = cells.length / 2
+      // The resolver waits for a whole question. The node itself has no Services. A closed UDP port is an answer.
+      expect(reachedByNode.filter((_, index) => index % half < 4)).toEqual([
+        ...Array(4).fill('open'),
+        ...Array(4).fill('refused'),
+      ])
       expect(leaksOf(watch)).toEqual([])
     })
 
@@ -381,11 +387,13 @@ describe.skipIf(noNodes !== undefined)(
 
       const without = await outputOf(connectTo('registry.npmjs.org:443'))
       const beside = await outputOf(direct('203.0.113.10', 443))
+      const report = await denied('all hosts')
       await scale(2)
       await untilReady(2)
 
       expect(without).toMatch(/^50[234] .*proxy/m)
       expect(beside).toBe('closed')
+      expect(report.rule).toBe('proxy-unavailable')
       expect(await outputOf(connectTo('example.com:443'))).toMatch(/^403 /m)
     })
   },

@@ -175,6 +175,10 @@ export async function memoryOf({ pid }: Pick<PodProcess, 'pid'>): Promise<Buffer
 
 const PAGE = 4096
 const STEP = 4 * 1024 * 1024
+const STEP_PAGES = STEP / PAGE
+/** Bit 63 of an entry of pagemap: the page is in memory. */
+const PRESENT = 0x80
+const MAX_PAGES = 256 * 2 ** 18
 
 /** A page that cannot be read ends its step, not the search. */
 async function readRange(memory: Awaited<ReturnType<typeof open>>, from: number, to: number) {
@@ -188,6 +192,75 @@ async function readRange(memory: Awaited<ReturnType<typeof open>>, from: number,
     at += bytesRead || PAGE
   }
   return Buffer.concat(parts)
+}
+
+/**
+ * The names of the values that are in the memory of a process in any form. Reads only pages that are in memory: the kernel of gVisor
+ * reserves far more than the machine has, and reading a page would create it.
+ */
+export async function valuesInMemory(
+  { pid }: Pick<PodProcess, 'pid'>,
+  values: Readonly<Record<string, string>>,
+): Promise<string[]> {
+  const found = new Set<string>()
+  const longest = Math.max(
+    ...Object.values(values)
+      .flatMap(formsOf)
+      .map(({ length }) => length),
+  )
+  let tail = Buffer.alloc(0)
+  for await (const { bytes, isNext } of presentPages(pid)) {
+    const searched = isNext ? Buffer.concat([tail, bytes]) : bytes
+    for (const name of valuesIn(searched, values)) found.add(name)
+    tail = Buffer.from(searched.subarray(-longest))
+  }
+  return [...found]
+}
+
+/** The pages of a process that are in memory and that it could write, in steps. `isNext`: follows the step before. */
+async function* presentPages(pid: number): AsyncGenerator<{ bytes: Buffer; isNext: boolean }> {
+  await using files = new AsyncDisposableStack()
+  const [memory, map] = await Promise.all([open(`/proc/${pid}/mem`, 'r'), open(`/proc/${pid}/pagemap`, 'r')])
+  files.defer(() => memory.close())
+  files.defer(() => map.close())
+  for (const [from, to] of writableRanges(pid)) {
+    let end = -1
+    for (let at = from; at < to; at += STEP_PAGES) {
+      const length = Math.min(STEP_PAGES, to - at)
+      const { buffer: entries } = await map.read(Buffer.alloc(length * 8), 0, length * 8, at * 8)
+      for (const [start, count] of presentRuns(entries)) {
+        const bytes = await readRange(memory, (at + start) * PAGE, (at + start + count) * PAGE)
+        yield { bytes, isNext: end === at + start }
+        end = at + start + count
+      }
+    }
+  }
+}
+
+/** The writable address ranges of a process, as numbers of pages. */
+function writableRanges(pid: number): [from: number, to: number][] {
+  const lines = readIfThere(`/proc/${pid}/maps`)
+    .toString()
+    .matchAll(/^([0-9a-f]+)-([0-9a-f]+) rw/gm)
+  const ranges = [...lines].map(([, from = '', to = '']): [number, number] => [
+    Number.parseInt(from, 16) / PAGE,
+    Number.parseInt(to, 16) / PAGE,
+  ])
+  if (ranges.reduce((sum, [from, to]) => sum + to - from, 0) > MAX_PAGES)
+    throw new Error(`process ${pid} has too much memory to search`)
+  return ranges
+}
+
+/** Stretches of pages that are in memory: number of the first page, and length. */
+function presentRuns(entries: Buffer): [number, number][] {
+  const runs: [number, number][] = []
+  for (let page = 0; page * 8 < entries.length; page++) {
+    if (((entries[page * 8 + 7] ?? 0) & PRESENT) === 0) continue
+    const last = runs.at(-1)
+    if (last && last[0] + last[1] === page) last[1] += 1
+    else runs.push([page, 1])
+  }
+  return runs
 }
 
 /** Everything that a container sees as files, its volumes and scratch space with it. */

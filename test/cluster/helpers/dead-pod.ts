@@ -21,7 +21,9 @@ export interface DeadPod {
   readonly prober: Prober
   /** Runs a command of the shell in the pod's network and returns its output. */
   run(command: string): Promise<string>
-  /** The same attempts from the node, which no policy of pods restricts. */
+  /** The same in the network of the node, which no policy of pods restricts. */
+  runOnNode(command: string): Promise<string>
+  /** The same attempts from the node. */
   probeFromNode(cells: readonly Cell[]): Promise<Outcome[]>
   /** Lets the kubelet of the node notice what happened, and remove the pod. */
   release(): void
@@ -48,8 +50,9 @@ export async function killAllOf(cluster: Cluster, pod: KubeObject): Promise<Dead
       return left.length === 0 ? true : undefined
     })
     await takeOverAddress({ pid: prober.pid, nodePid, address: String(pod['status'].podIP) })
-    const run = (command: string) => runCommand([...insideOf(prober.pid), 'sh', '-c', command])
-    return { prober, release, run, probeFromNode: (cells) => probeFrom(nodePid, cells) }
+    const runIn = (pid: number) => (command: string) => runCommand([...insideOf(pid), 'sh', '-c', command])
+    const [run, runOnNode] = [runIn(prober.pid), runIn(nodePid)]
+    return { prober, release, run, runOnNode, probeFromNode: (cells) => probeFrom(nodePid, cells) }
   } catch (error) {
     release()
     await prober.stop()

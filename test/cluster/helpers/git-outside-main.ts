@@ -32,8 +32,12 @@ export const COMPANY_PLACE = {
   port: 3128,
   app: 'github-app.agentweaver-test.com',
   registry: 'registry.npmjs.org',
+  github: 'api.github.com',
 } as const
-const COMPANY_NAMES: readonly string[] = [COMPANY_PLACE.app, COMPANY_PLACE.registry]
+const COMPANY_NAMES: readonly string[] = [COMPANY_PLACE.app, COMPANY_PLACE.registry, COMPANY_PLACE.github]
+
+/** GitHub does not know tokens with this text. */
+export const UNKNOWN = 'Unknown'
 
 /** The beginning of the paths of the model server. */
 const MODELS = '/v1/'
@@ -59,6 +63,11 @@ async function main([folder = '', address = '', port = '', host = '', repository
   const models = modelHandler({ respond: workOnProject(token) })
   const sites = new Map<string, (request: IncomingMessage, response: ServerResponse) => unknown>([
     [new URL(registry).host, (request, response) => serveNpm(npm, request, response)],
+    [
+      COMPANY_PLACE.github,
+      ({ headers }, response) =>
+        response.writeHead(headers.authorization?.includes(UNKNOWN) ? 401 : 200).end('{}'),
+    ],
     [COMPANY_PLACE.registry, (_request, response) => response.end('{"name":"is-number"}')],
     [
       COMPANY_PLACE.app,

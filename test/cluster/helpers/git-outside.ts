@@ -34,6 +34,7 @@ export function prepareGit(token: string, appToken: string) {
     ISSUER_PLACE.host,
     COMPANY_PLACE.app,
     COMPANY_PLACE.registry,
+    COMPANY_PLACE.github,
   )
   mkdirSync(join(folder, GIT_FILES.repositories))
   const files = {
