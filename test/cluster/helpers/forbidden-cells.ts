@@ -10,7 +10,7 @@ interface Places {
   readonly replica: string
 }
 
-/** Places that a sandbox must not reach without the proxy, over TCP and over UDP. The first four answer the node over both. */
+/** Places that a sandbox must not reach without the proxy, over TCP and over UDP. The first four answer the node. */
 export async function forbiddenCells(api: DeployedApi, { proxy, replica }: Places): Promise<WatchedCell[]> {
   const endpoint = async (namespace: string, name: string): Promise<[string, number]> => {
     const path = { apiVersion: 'v1', plural: 'endpoints', namespace, name }
@@ -23,10 +23,13 @@ export async function forbiddenCells(api: DeployedApi, { proxy, replica }: Place
     ['the API', replica, API_PORT] as const,
     ['the API server', ...(await endpoint('default', 'kubernetes'))] as const,
     ['the resolver', ...(await endpoint('kube-system', 'kube-dns'))] as const,
-    ['the Service of the API server', '10.96.0.1', 443] as const,
+    ['the Service of the resolver', '10.96.0.10', 53] as const,
     ['the metadata', '169.254.169.254', 80] as const,
   ]
-  return (['TCP', 'UDP'] as const).flatMap((protocol) =>
+  const cells = (['TCP', 'UDP'] as const).flatMap((protocol) =>
     places.map(([title, host, port]) => ({ title, protocol, host, port, isMeant: false })),
   )
+  // Inside the pod, Cilium itself answers UDP to a Service that has only TCP: nothing leaves.
+  const service = { title: 'the Service of the API server', host: '10.96.0.1', port: 443 }
+  return [...cells, { ...service, protocol: 'TCP', isMeant: false }]
 }
