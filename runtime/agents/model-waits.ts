@@ -21,6 +21,12 @@ export interface BusyAnswer {
   readonly sentence: string | null
 }
 
+/** One attempt of a request. `take` returns or throws its result. */
+export interface Attempt<T> {
+  readonly busy: BusyAnswer
+  readonly take: () => T
+}
+
 type Wait = Omit<ModelWait, 'isRepeated'> & { readonly ms: number }
 
 /** For how long requests wait for a proxy or a model server that asks them to. */
@@ -28,6 +34,9 @@ export const PATIENCE_MS = 300_000
 const MIN_WAIT_MS = 1_000
 /** Waits become longer by up to this part, so that the agents of many sandboxes do not return at the same time. */
 const JITTER = 0.2
+/** A busy response later than this after the last wait begins a new outage. */
+const SAME_OUTAGE_MS = 60_000
+const RECONNECT_SECONDS = 5
 const BUSY: ReadonlySet<number> = new Set([429, 503])
 
 interface PatienceOptions {
@@ -40,20 +49,20 @@ interface PatienceOptions {
 export class Patience {
   readonly #onWait: OnModelWait
   readonly #now: () => number
-  /** The first answer of those that asked to wait, since the last other answer. */
-  #busySince: number | undefined
+  /** The time since which responses ask to wait, and the end of the last wait. */
+  #outage: { readonly since: number; readonly until: number } | undefined
 
   constructor({ onWait, now = () => performance.now() }: PatienceOptions) {
     this.#onWait = onWait
     this.#now = now
   }
 
-  /** Makes a request until its answer does not ask to wait, or the patience ends. `ask` reads nothing of a busy answer. */
-  async until<T>(ask: () => Promise<{ readonly busy: BusyAnswer; readonly answer: T }>, signal: AbortSignal) {
+  /** Repeats the request while the response asks to wait, for at most `PATIENCE_MS`. `take` returns the last response. */
+  async until<T>(ask: () => Promise<Attempt<T>>, signal: AbortSignal): Promise<T> {
     for (let last: Wait | undefined; ; ) {
-      const { busy, answer } = await ask()
+      const { busy, take } = await ask()
       const wait = this.#waitAfter(busy)
-      if (!wait) return answer
+      if (!wait) return take()
       const { ms, ...why } = wait
       const end = this.#onWait({ ...why, isRepeated: last?.isFrozen === wait.isFrozen })
       last = wait
@@ -67,27 +76,39 @@ export class Patience {
 
   #waitAfter({ status, retryAfter, rule, sentence }: BusyAnswer): Wait | undefined {
     const asked = BUSY.has(status) ? retryAfterMs(retryAfter) : undefined
-    if (asked === undefined) {
-      this.#busySince = undefined
-      return undefined
-    }
-    const ms = Math.max(asked, MIN_WAIT_MS) * (1 + Math.random() * JITTER)
     const isFrozen = status === 503 && rule === 'restricted'
-    if (isFrozen) {
-      this.#busySince = undefined
-      return { isFrozen, ms, reason: sentence ?? '' }
-    }
+    if (asked === undefined || isFrozen) this.#outage = undefined
+    if (asked === undefined) return undefined
+    const ms = Math.max(asked, MIN_WAIT_MS) * (1 + Math.random() * JITTER)
+    const reason = sentence ?? `its server asks to try again later (HTTP ${status}).`
+    return isFrozen || this.#isPatient(ms) ? { isFrozen, ms, reason } : undefined
+  }
+
+  #isPatient(ms: number): boolean {
     const now = this.#now()
-    this.#busySince ??= now
-    if (now + ms > this.#busySince + PATIENCE_MS) return undefined
-    return { isFrozen, ms, reason: sentence ?? `its server asks to try again later (HTTP ${status}).` }
+    const { since, until } = this.#outage ?? { since: now, until: now }
+    const begun = now > until + SAME_OUTAGE_MS ? now : since
+    if (now + ms > begun + PATIENCE_MS) return false
+    this.#outage = { since: begun, until: Math.max(until, now + ms) }
+    return true
   }
 }
 
-/** Seconds or a date. Undefined if the header is absent or is neither. */
+/** No connection could be opened, so nothing was sent. A replica of the proxy without a lease is not in its Service. */
+export const notConnected = (error: unknown): Attempt<never> => ({
+  busy: {
+    ...{ status: 503, retryAfter: `${RECONNECT_SECONDS}`, rule: null },
+    sentence: 'no connection to the egress proxy could be opened.',
+  },
+  take() {
+    throw error
+  },
+})
+
+/** Seconds or a date of HTTP. Undefined if the header is absent or is neither. */
 function retryAfterMs(header: string | null): number | undefined {
-  if (header === null || header.trim() === '') return undefined
-  const seconds = Number(header)
-  const ms = Number.isNaN(seconds) ? Date.parse(header) - Date.now() : seconds * 1000
-  return Number.isFinite(ms) ? Math.max(ms, 0) : undefined
+  if (header === null) return undefined
+  if (/^\d+$/.test(header)) return Number(header) * 1000
+  const ms = /GMT$/.test(header) ? Date.parse(header) - Date.now() : Number.NaN
+  return Number.isNaN(ms) ? undefined : Math.max(ms, 0)
 }

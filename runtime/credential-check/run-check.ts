@@ -23,7 +23,7 @@ export interface CheckWay {
   lend<T>(target: CheckTarget, value: string, use: (access: CheckAccess) => Promise<T>): Promise<T>
 }
 
-/** Asks for the models as an agent does that shows a token. `url`: base URL of the proxy for agents. */
+/** Request options for the list of models, with the token of an agent. `url`: base URL of the proxy for agents. */
 export function modelsAt(url: string, token: string): RequestOptions {
   const { hostname, port, pathname } = new URL(`${url}/models`)
   return { hostname, port, path: pathname, headers: { authorization: `Bearer ${token}` } }
@@ -69,7 +69,7 @@ function judge({ status, refusal }: Answer, refuses: readonly number[]): Credent
   if (refusal !== undefined) return unchecked(`the egress proxy did not let the request pass: ${refusal}`)
   if (refuses.includes(status)) return { verdict: 'refused', status }
   const words = `${status} ${STATUS_CODES[status] ?? ''}`.trim()
-  return status < 300 ? { verdict: 'accepted' } : unchecked(`its server answered ${words}`)
+  return status >= 200 && status < 300 ? { verdict: 'accepted' } : unchecked(`its server answered ${words}`)
 }
 
 function askModelServer(way: CheckWay, { route }: ModelPlan, { value, signal }: Checked): Promise<Answer> {
@@ -125,6 +125,7 @@ async function openTunnel(
   const { promise, resolve, reject } = Promise.withResolvers<{ socket: Socket } | Answer>()
   const sent = httpRequest({ socketPath, method: 'CONNECT', path, headers: { host: path }, signal })
   sent.on('error', reject)
+  sent.on('close', () => reject(new Error('the egress proxy ended the connection')))
   sent.on('connect', (answer, socket) => {
     if (answer.statusCode === 200) resolve({ socket })
     else resolve({ status: answer.statusCode ?? 0, refusal: refusalIn(answer) ?? 'it opened no connection' })
@@ -136,10 +137,16 @@ async function openTunnel(
 async function responseOf(sent: ReturnType<typeof httpRequest>): Promise<IncomingMessage> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   sent.on('error', reject).on('response', resolve)
+  // After 101, Node emits nothing but this.
+  sent.on('upgrade', (_answer, socket) => {
+    socket.destroy()
+    reject(new Error('it changed the protocol'))
+  })
+  sent.on('close', () => reject(new Error('it ended the connection without a response')))
   return promise
 }
 
-/** The body is not read: it says nothing that the status does not say. */
+/** The body is not read: the status is enough. */
 async function answerOf(response: IncomingMessage): Promise<Answer> {
   const answer = { status: response.statusCode ?? 0, refusal: refusalIn(response) }
   response.destroy()

@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
-import { AgentRelay } from '../../runtime/agent-host/egress/agent-relay.ts'
-import type { ModelWait, OnModelWait } from '../../runtime/agents/model-waits.ts'
+import { AgentRelay, type AgentRelayOptions } from '../../runtime/agent-host/egress/agent-relay.ts'
+import type { ModelWait } from '../../runtime/agents/model-waits.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 
 const OPENED = 'HTTP/1.1 200 OK\r\n\r\n'
@@ -25,7 +25,13 @@ async function startProxy(answer = OPENED, first: string[] = []) {
     server.closeAllConnections()
     server.close()
   })
-  return { asked, url: new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`) }
+  const { port } = server.address() as AddressInfo
+  return {
+    asked,
+    url: new URL(`http://127.0.0.1:${port}`),
+    start: () => void server.listen(port, '127.0.0.1'),
+    stop: () => once(server.close(), 'close'),
+  }
 }
 
 /** Each closes a connection to the relay. */
@@ -34,13 +40,14 @@ const leavers: (() => void)[] = []
 async function startRelay(
   proxy: URL,
   tokens: string[] = ['token-1'],
-  onWait: OnModelWait = () => () => undefined,
+  options: Partial<AgentRelayOptions> = {},
 ) {
   const relay = new AgentRelay({
     proxy,
     fetchToken: async () => tokens.shift() ?? 'none',
-    onWait,
+    onWait: () => () => undefined,
     log: silentLog,
+    ...options,
   })
   await relay.listen()
   onTestFinished(() => relay.close())
@@ -115,12 +122,36 @@ it('passes a refusal of the proxy on unchanged', async () => {
   expect((await ask('CONNECT a.example:443 HTTP/1.1', authorization)).head).toBe(refusal)
 })
 
-it('returns 502 if the proxy cannot be reached, and ends all tunnels when it is closed', async () => {
+it('waits for a proxy that cannot be reached', async () => {
+  const gone = await startProxy()
+  await gone.stop()
+  const waits: ModelWait[] = []
+  const { ask, authorization } = await startRelay(gone.url, ['1', '2'], {
+    onWait: (wait) => {
+      waits.push(wait)
+      return gone.start
+    },
+  })
+
+  const { head } = await ask('CONNECT a.example:443 HTTP/1.1', authorization)
+
+  expect(head).toBe(OPENED)
+  expect(waits).toMatchObject([{ reason: 'no connection to the egress proxy could be opened.' }])
+})
+
+it('returns 502 if it gets no token', async () => {
   const proxy = await startProxy()
-  const dead = await startRelay(new URL('http://127.0.0.1:9'))
+  const { ask, authorization } = await startRelay(proxy.url, [], {
+    fetchToken: () => Promise.reject(new Error('no token')),
+  })
+
+  expect((await ask('CONNECT a.example:443 HTTP/1.1', authorization)).head).toContain('502')
+})
+
+it('ends all tunnels when it is closed', async () => {
+  const proxy = await startProxy()
   const { relay, ask, authorization } = await startRelay(proxy.url)
 
-  expect((await dead.ask('CONNECT a.example:443 HTTP/1.1', dead.authorization)).head).toContain('502')
   const { socket } = await ask('CONNECT a.example:443 HTTP/1.1', authorization)
   relay.close()
   await once(socket, 'close')
@@ -132,9 +163,11 @@ const BUSY = (seconds: number) =>
 it('waits for a proxy without a lease, with a new token for each attempt', async () => {
   const proxy = await startProxy(OPENED, [BUSY(0), BUSY(0)])
   const waits: ModelWait[] = []
-  const { ask, authorization } = await startRelay(proxy.url, ['1', '2', '3'], (wait) => {
-    waits.push(wait)
-    return () => undefined
+  const { ask, authorization } = await startRelay(proxy.url, ['1', '2', '3'], {
+    onWait: (wait) => {
+      waits.push(wait)
+      return () => undefined
+    },
   })
 
   const { socket, head } = await ask('CONNECT api.github.com:443 HTTP/1.1', authorization)
@@ -149,13 +182,15 @@ it('waits for a proxy without a lease, with a new token for each attempt', async
   )
 })
 
-it('stops waiting when the program leaves, and passes an answer on that names no time', async () => {
+it('stops waiting when the program leaves, and returns a response without Retry-After at once', async () => {
   const proxy = await startProxy('HTTP/1.1 503 Service Unavailable\r\n\r\n', [BUSY(100)])
   const started = Promise.withResolvers<void>()
   const ended = Promise.withResolvers<void>()
-  const { ask, authorization } = await startRelay(proxy.url, [], () => {
-    started.resolve()
-    return ended.resolve
+  const { ask, authorization } = await startRelay(proxy.url, [], {
+    onWait: () => {
+      started.resolve()
+      return ended.resolve
+    },
   })
   const waiting = ask('CONNECT api.github.com:443 HTTP/1.1', authorization).catch(() => undefined)
   await started.promise

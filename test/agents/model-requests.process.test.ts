@@ -6,6 +6,7 @@ import { type ModelWait, PATIENCE_MS } from '../../runtime/agents/model-waits.ts
 import type { ModelServer } from '../fakes/model-server.ts'
 import { until } from '../helpers/until.ts'
 import { aModel, anAgent, runTurn, streamed } from './agent-rig.ts'
+import { childPids } from './children.ts'
 
 /** An agent whose model is behind the egress proxy. */
 const behindProxy = (proxy: ModelServer): AgentConfig => ({
@@ -17,6 +18,7 @@ const busy = (seconds: number, headers: Record<string, string> = {}) => ({
   status: 503,
   headers: { 'retry-after': `${seconds}`, ...headers },
 })
+const never = new AbortController().signal
 const frozen = (seconds: number) => busy(seconds, { [EGRESS_RULE_HEADER]: 'restricted' })
 
 /** More often than the agent runtime repeats a request by itself. */
@@ -36,7 +38,9 @@ it('waits for a proxy without a lease, reports it once, and the turn goes on', a
 
   expect(result).toEqual({ state: 'completed' })
   expect(streamed(events)).toBe('Hello.')
-  expect(waits).toEqual(['The model cannot be asked now, so the turn waits: Connection refused: no lease.'])
+  expect(waits).toEqual([
+    'The model cannot be asked now. The request is repeated for up to 5 minutes: Connection refused: no lease.',
+  ])
   const sent = proxy.requests.map(({ headers }) => headers['authorization'])
   expect(sent).toHaveLength(MANY + 1)
   expect(new Set(sent).size).toBe(MANY + 1)
@@ -62,7 +66,7 @@ it.each([
 it('repeats nothing after the first byte of an answer', async () => {
   const proxy = await aModel(() => ({ raw: 'data: {"choices":[{"index":0,"delta":{"content":"Hel"}}]}\n\n' }))
   const requests = new ModelRequests({
-    proxy: { baseUrl: proxy.url, fetchToken: async () => 'token' },
+    ...{ proxy: { baseUrl: proxy.url, fetchToken: async () => 'token' }, gone: never },
     onWait: () => {
       throw new Error('it waits')
     },
@@ -74,7 +78,7 @@ it('repeats nothing after the first byte of an answer', async () => {
   expect(proxy.requests).toHaveLength(1)
 })
 
-const aRequest = ({ url }: ModelServer) =>
+const aRequest = ({ url }: { readonly url: string }) =>
   new Request(`${url}/chat/completions`, { method: 'POST', body: '{"model":"fake-model"}' })
 
 it('gives up after five minutes, also if the runtime repeats the request', async () => {
@@ -82,12 +86,12 @@ it('gives up after five minutes, also if the runtime repeats the request', async
   let now = 0
   const waits: ModelWait[] = []
   const requests = new ModelRequests({
-    proxy: { baseUrl: proxy.url, fetchToken: async () => 'token' },
+    ...{ proxy: { baseUrl: proxy.url, fetchToken: async () => 'token' }, gone: never },
     now: () => now,
     onWait: (wait) => {
       waits.push(wait)
       return () => {
-        now += PATIENCE_MS / 2
+        now += PATIENCE_MS / 5
       }
     },
   })
@@ -97,16 +101,16 @@ it('gives up after five minutes, also if the runtime repeats the request', async
   const again = await requests.sendRequest(aRequest(proxy), { signal })
 
   expect([first.status, again.status]).toEqual([503, 503])
-  expect(waits.map(({ isRepeated }) => isRepeated)).toEqual([false, true])
-  expect(proxy.requests).toHaveLength(4)
+  expect(waits.map(({ isRepeated }) => isRepeated)).toEqual([false, true, true, true, true])
+  expect(proxy.requests).toHaveLength(7)
 })
 
-it('believes only the proxy that the run is frozen, and only servers that name a time', async () => {
+it('waits without a limit only for a refusal of the proxy, and repeats only after `Retry-After`', async () => {
   const answers = [{ ...frozen(1), status: 429 }, { status: 503 }]
   const proxy = await aModel((_request, index) => answers[index] ?? { text: 'Hello.' })
   const waits: ModelWait[] = []
   const requests = new ModelRequests({
-    proxy: { baseUrl: proxy.url, fetchToken: async () => 'token' },
+    ...{ proxy: { baseUrl: proxy.url, fetchToken: async () => 'token' }, gone: never },
     onWait: (wait) => {
       waits.push(wait)
       return () => undefined
@@ -119,11 +123,105 @@ it('believes only the proxy that the run is frozen, and only servers that name a
   expect(waits).toMatchObject([{ isFrozen: false, reason: 'its server asks to try again later (HTTP 429).' }])
 })
 
+/** Requests of a runtime, with a clock that stands still between waits. */
+function timedRequests(proxy: { readonly url: string }, gone = never) {
+  const clock = { now: 0 }
+  const waits: ModelWait[] = []
+  const requests = new ModelRequests({
+    ...{ proxy: { baseUrl: proxy.url, fetchToken: async () => 'token' }, gone },
+    now: () => clock.now,
+    onWait: (wait) => {
+      waits.push(wait)
+      return () => undefined
+    },
+  })
+  const ask = (signal = never) => requests.sendRequest(aRequest(proxy), { signal })
+  return { ask, clock, waits }
+}
+
+it('has its whole patience again for the next outage, also after a wait that was cancelled', async () => {
+  const proxy = await aModel((_request, index) =>
+    index === 0 ? busy(100) : index === 1 ? busy(1) : { text: '' },
+  )
+  const { ask, clock, waits } = timedRequests(proxy)
+  const cancel = new AbortController()
+  const cancelled = ask(cancel.signal)
+  await until('it waits', () => waits.length === 1)
+  cancel.abort()
+  await expect(cancelled).rejects.toThrow()
+
+  clock.now = 3_600_000
+  const response = await ask()
+
+  expect([response.status, waits.length]).toEqual([200, 2])
+})
+
+it('does not wait for a server that asks for more than its patience, and still waits for the next one', async () => {
+  const proxy = await aModel((_request, index) => [busy(3_600), busy(1)][index] ?? { text: '' })
+  const { ask, clock, waits } = timedRequests(proxy)
+
+  expect((await ask()).status).toBe(503)
+  clock.now = PATIENCE_MS
+  expect((await ask()).status).toBe(200)
+  expect(waits).toHaveLength(1)
+})
+
+it('waits for a proxy to which no connection can be opened', async () => {
+  const gone = await aModel(() => ({ text: '' }))
+  await gone.close()
+  const { ask, waits } = timedRequests(gone)
+  const cancel = new AbortController()
+  const asked = ask(cancel.signal)
+  await until('it waits', () => waits.length === 1)
+  expect(waits[0]?.reason).toBe('no connection to the egress proxy could be opened.')
+
+  cancel.abort()
+  await expect(asked).rejects.toThrow()
+})
+
+it('ends its requests when the agent runtime has ended', async () => {
+  const proxy = await aModel(() => frozen(1))
+  const runtime = new AbortController()
+  const { ask, waits } = timedRequests(proxy, runtime.signal)
+  const asked = ask()
+  await until('it waits', () => waits.length === 1)
+
+  runtime.abort()
+
+  await expect(asked).rejects.toThrow()
+})
+
+it('ends its requests when the runtime of an agent is killed', async () => {
+  const proxy = await aModel(() => frozen(1))
+  const before = await childPids()
+  const { agent } = await anAgent(behindProxy(proxy))
+  const turn = runTurn(agent)
+  await until('the request waits', () => proxy.requests.length > 0)
+  for (const pid of await childPids()) if (!before.includes(pid)) process.kill(pid, 'SIGKILL')
+  await turn
+  await agent.close()
+
+  const sent = proxy.requests.length
+  // Longer than the time after which the request would be repeated.
+  const next = await aModel(() => ({ text: 'Hello.' }))
+  const other = await anAgent(behindProxy(next))
+  expect((await runTurn(other.agent)).result).toEqual({ state: 'completed' })
+  expect(proxy.requests).toHaveLength(sent)
+})
+
+it.each(['5, 10', '-3', '0x10', 'soon', ''])('does not wait for the time %j', async (retryAfter) => {
+  const proxy = await aModel(() => ({ status: 503, headers: { 'retry-after': retryAfter } }))
+  const { ask, waits } = timedRequests(proxy)
+
+  expect((await ask()).status).toBe(503)
+  expect(waits).toEqual([])
+})
+
 it('sends the token to no other server', async () => {
   const proxy = await aModel(() => ({ text: 'Hello.' }))
   const other = await aModel(() => ({ text: 'Hello.' }))
   const requests = new ModelRequests({
-    proxy: { baseUrl: proxy.url, fetchToken: async () => 'token' },
+    ...{ proxy: { baseUrl: proxy.url, fetchToken: async () => 'token' }, gone: never },
     onWait: () => () => undefined,
   })
 
@@ -136,7 +234,7 @@ it('sends the token to no other server', async () => {
 it('keeps a streamed request open while it waits, because the agent runtime ends silent ones', async () => {
   const proxy = await aModel((_request, index) => (index < 2 ? frozen(1) : { text: 'Hello.' }))
   const requests = new ModelRequests({
-    proxy: { baseUrl: proxy.url, fetchToken: async () => 'token' },
+    ...{ proxy: { baseUrl: proxy.url, fetchToken: async () => 'token' }, gone: never },
     onWait: () => () => undefined,
     keepOpen: { afterMs: 10, everyMs: 10 },
   })

@@ -14,21 +14,27 @@ import { authority, HOST, listening, portOf } from './proxy-rig.ts'
 export const ACCEPTED = 'glpat-thisOneIsKnownToTheServer0123'
 export const WRONG = 'glpat-aTokenThatTheServerDoesNotKnow1'
 export const ADA = { owner: 'ada', role: 'user' } as const
+const OTHER_PROTOCOL = 'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n'
 const REFS = '/team/app.git/info/refs'
+
+function secretIn(authorization = ''): string {
+  const [, scheme = '', secret = ''] = /^(\S+) (.*)$/.exec(authorization) ?? []
+  return scheme === 'Basic' ? Buffer.from(secret, 'base64').toString() : secret
+}
 
 /** A server that accepts one value, as a bearer token or as a password, under its names only. It records what it gets. */
 export async function startServer(names: string[] = [HOST]) {
   const got: string[] = []
-  const state = { isPublic: false }
+  const state = { isPublic: false, hasOtherProtocol: false }
   const isOwn = (host = '') => names.some((name) => [name, `${name}:${portOf(server)}`].includes(host))
   const server: Server = await listening(
     createServer(authority.serverFor(...names), (request, response) => {
-      const [, scheme = '', secret = ''] = /^(\S+) (.*)$/.exec(request.headers.authorization ?? '') ?? []
-      const shown = scheme === 'Basic' ? Buffer.from(secret, 'base64').toString() : secret
+      const shown = secretIn(request.headers.authorization)
       got.push(`${request.method} ${request.url} ${shown}`.trim())
       const isKnown = state.isPublic || shown === ACCEPTED || shown.endsWith(`:${ACCEPTED}`)
       const status = isKnown ? 200 : 401
-      response.writeHead(isOwn(request.headers.host) ? status : 421).end('an answer')
+      if (state.hasOtherProtocol) response.socket?.write(OTHER_PROTOCOL)
+      else response.writeHead(isOwn(request.headers.host) ? status : 421).end('an answer')
     }),
   )
   return { got, state, port: portOf(server) }

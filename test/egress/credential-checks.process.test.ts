@@ -134,6 +134,20 @@ describe('a credential that cannot be checked in a cluster is stored, and the an
       )
     expect(server.got).toEqual([])
   })
+
+  it('if its server changes the protocol, which holds up no later check', async () => {
+    const server = await startServer()
+    const { startApi, startReplica } = await givenDeployment(server)
+    const api = await startApi()
+    await startReplica(api.url)
+    server.state.hasOtherProtocol = true
+
+    // More than a replica carries out at the same time.
+    for (let count = 0; count < 9; count += 1)
+      expect((await api.set(WRONG)).unchecked).toBe('its server could not be asked: it changed the protocol')
+    server.state.hasOtherProtocol = false
+    expect((await api.set(ACCEPTED)).unchecked).toBeUndefined()
+  })
 })
 
 describe('a credential in the vault', () => {

@@ -1,8 +1,14 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
-import { EGRESS_REASON_HEADER, EGRESS_RULE_HEADER } from '../../../contracts/egress.ts'
-import { type BusyAnswer, type OnModelWait, Patience } from '../../agents/model-waits.ts'
+import { EGRESS_REASON_HEADER } from '../../../contracts/egress.ts'
+import {
+  type Attempt,
+  type BusyAnswer,
+  notConnected,
+  type OnModelWait,
+  Patience,
+} from '../../agents/model-waits.ts'
 import type { ProxyAddress } from '../../azure/workload-identity.ts'
 import { deadline } from '../../kit/deadline.ts'
 import { messageOf } from '../../kit/errors.ts'
@@ -13,8 +19,8 @@ export interface AgentRelayOptions {
   readonly proxy: URL
   /** The token of this AgentHost. Waits for the first one. */
   readonly fetchToken: () => Promise<string>
-  /** A tunnel waits for a proxy that asks to try again later. @default nobody is told */
-  readonly onWait?: OnModelWait
+  /** Called when a tunnel has to wait for the proxy. */
+  readonly onWait: OnModelWait
   readonly log: Log
 }
 
@@ -42,7 +48,7 @@ export class AgentRelay {
 
   constructor(options: AgentRelayOptions) {
     this.#options = options
-    this.#patience = new Patience({ onWait: options.onWait ?? (() => () => undefined) })
+    this.#patience = new Patience({ onWait: options.onWait })
     this.#server = createServer((_request, response) => response.writeHead(405).end())
     this.#server.maxConnections = MAX_CONNECTIONS
     this.#server.on('connect', (request, client: Socket, head) => this.#onConnect(request, client, head))
@@ -103,7 +109,7 @@ export class AgentRelay {
     return given.length === wanted.length && timingSafeEqual(given, wanted)
   }
 
-  /** The answer of the proxy is passed on unchanged, also a refusal. The tunnel waits for a proxy that asks it to. */
+  /** Passes the response of the proxy on unchanged, also a refusal. Repeats CONNECT while the proxy asks to wait or is gone. */
   async #relay(client: Socket, target: string, head: Buffer): Promise<void> {
     const left = new AbortController()
     const leave = () => left.abort(new Error('the agent no longer waits'))
@@ -112,19 +118,21 @@ export class AgentRelay {
     const onData = (chunk: Buffer) => early.push(chunk)
     client.on('data', onData).once('end', leave).once('close', leave)
     let last: Socket | undefined
-    const connectOnce = async () => {
+    client.once('close', () => last?.destroy())
+    const connectOnce = async (): Promise<Attempt<{ upstream: Socket; first: Buffer }>> => {
       last?.destroy()
       const token = await this.#options.fetchToken()
-      const upstream = await dial(this.#options.proxy)
+      const dialled = await dial(this.#options.proxy).catch((error: unknown) => notConnected(error))
+      if ('busy' in dialled) return dialled
+      const upstream = dialled
       last = upstream
       this.#hold(upstream)
-      client.once('close', () => upstream.destroy())
       if (client.destroyed) upstream.destroy()
       upstream.write(
         `CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\nProxy-Authorization: Bearer ${token}\r\n\r\n`,
       )
       const first = await firstAnswer(upstream)
-      return { busy: busyAnswer(first.toString('latin1')), answer: { upstream, first } }
+      return { busy: busyAnswer(first.toString('latin1')), take: () => ({ upstream, first }) }
     }
     const { upstream, first } = await this.#patience.until(connectOnce, left.signal)
     client.pause().off('data', onData).off('end', leave)
@@ -161,14 +169,14 @@ async function firstAnswer(upstream: Socket): Promise<Buffer> {
   }
 }
 
-/** The proxy answers every CONNECT itself, so no other server can write these headers. */
+/** The proxy answers every CONNECT itself, so no other server can write these headers. It refuses a frozen run with 403. */
 function busyAnswer(answer: string): BusyAnswer {
   const [head = ''] = answer.split('\r\n\r\n', 1)
   const header = (name: string) => new RegExp(`\\r\\n${name}: *([^\\r]*)`, 'i').exec(head)?.[1] ?? null
   return {
     status: Number(/^HTTP\/1\.1 (\d{3})/.exec(head)?.[1] ?? 0),
     retryAfter: header('retry-after'),
-    rule: header(EGRESS_RULE_HEADER),
+    rule: null,
     sentence: header(EGRESS_REASON_HEADER),
   }
 }

@@ -13,7 +13,7 @@ import { ANSWER_STOPPED, ANSWERS_TOO_LONG } from './answer-limit.ts'
 import { type CopilotConfig, credentialOf } from './model-config.ts'
 import { failed, onlyUnusable } from './model-failure.ts'
 import { ModelRequests } from './model-requests.ts'
-import { type RuntimeProcess, startRuntime } from './runtime-process.ts'
+import { type RuntimeOptions, type RuntimeProcess, startRuntime } from './runtime-process.ts'
 import { type SdkCall, sessionConfig, toSdkResult } from './session-config.ts'
 import { MemorySessionFs } from './session-fs.ts'
 import { EVENTS, wholeRecords } from './stored-events.ts'
@@ -64,15 +64,11 @@ class CopilotAgent implements AgentSession {
   #live: Live | undefined
   #watch: TurnWatch | undefined
   #isClosed = false
-  /** Sends the requests to a model behind the egress proxy. */
-  readonly #requests: ModelRequests | undefined
 
   constructor(config: CopilotConfig, deps: AgentDeps) {
     const { sessionFiles } = deps
     this.#config = config
     this.#deps = deps
-    const { proxy } = config
-    this.#requests = proxy && new ModelRequests({ proxy, onWait: (wait) => this.waitForModel(wait) })
     const meta = sessionFiles && decodeMeta(Meta, sessionFiles)
     this.#sessionId = meta?.sessionId ?? randomUUID()
     this.#sessionFs = new MemorySessionFs(sessionFiles && this.#restore(filesOf(sessionFiles)))
@@ -107,8 +103,10 @@ class CopilotAgent implements AgentSession {
     this.#live = undefined
     await (live?.runtime.hasExited() ? live.runtime.kill() : live?.runtime.stop())
     const { stateDir, limits, log, tools, runtimeEnv: env = {} } = this.#deps
-    const requestHandler = this.#requests
-    const runtime = await startRuntime({ stateDir, env, startMs: limits.startMs, requestHandler, log })
+    const runtime = await startRuntime({
+      ...{ stateDir, env, startMs: limits.startMs, log },
+      ...present({ requestHandler: this.#requestHandler() }),
+    })
     const config = sessionConfig({
       model,
       tools,
@@ -131,11 +129,18 @@ class CopilotAgent implements AgentSession {
     }
   }
 
-  /** People learn from the run's events that it is frozen. Returns the function that ends the wait. */
+  /** Sends the requests of one runtime to a model behind the egress proxy. */
+  #requestHandler(): RuntimeOptions['requestHandler'] {
+    const { proxy } = this.#config
+    return proxy && ((gone) => new ModelRequests({ proxy, gone, onWait: (wait) => this.waitForModel(wait) }))
+  }
+
+  /** Reports no wait of a frozen run, because its events show the restriction. Returns a function that ends the wait. */
   waitForModel({ isFrozen, reason, isRepeated }: ModelWait): () => void {
     const { log, onModelWait } = this.#deps
     if (!isRepeated) log.warn('a request to the model waits', { reason })
-    if (!isRepeated && !isFrozen) onModelWait?.(`The model cannot be asked now, so the turn waits: ${reason}`)
+    if (!isRepeated && !isFrozen)
+      onModelWait?.(`The model cannot be asked now. The request is repeated for up to 5 minutes: ${reason}`)
     return this.#watch?.pause({ isFrozen }) ?? (() => undefined)
   }
 

@@ -28,12 +28,12 @@ export interface RuntimeProcess {
   kill(): Promise<void>
 }
 
-type RuntimeOptions = {
+export type RuntimeOptions = {
   readonly stateDir: string
   readonly env: Readonly<Record<string, string>>
   readonly startMs: number
-  /** Sends the requests to the model. @default the agent runtime sends them itself */
-  readonly requestHandler?: CopilotRequestHandler | undefined
+  /** Sends the requests to the model until the signal is aborted. @default the agent runtime sends them itself */
+  readonly requestHandler?: ((gone: AbortSignal) => CopilotRequestHandler) | undefined
   readonly log: Log
 }
 
@@ -43,6 +43,7 @@ type RuntimeOptions = {
  */
 export async function startRuntime(options: RuntimeOptions): Promise<RuntimeProcess> {
   const folder = await mkdtemp(join(options.stateDir, 'agent-'))
+  const gone = new AbortController()
   const client = new CopilotClient({
     mode: 'empty',
     useLoggedInUser: false,
@@ -51,9 +52,9 @@ export async function startRuntime(options: RuntimeOptions): Promise<RuntimeProc
     workingDirectory: folder,
     sessionFs: sessionFsConfig(folder),
     logLevel: 'none',
-    ...present({ requestHandler: options.requestHandler }),
+    ...present({ requestHandler: options.requestHandler?.(gone.signal) }),
   })
-  const runtime = watch({ client, folder, log: options.log })
+  const runtime = watch({ client, folder, log: options.log, onGone: () => gone.abort() })
   try {
     await deadline('starting the agent runtime', options.startMs, runtime.orExit(client.start()))
     return runtime
@@ -68,9 +69,15 @@ const notStarted = (cause: unknown) =>
     cause,
   })
 
-type Started = { readonly client: CopilotClient; readonly folder: string; readonly log: Log }
+type Started = {
+  readonly client: CopilotClient
+  readonly folder: string
+  readonly log: Log
+  /** Called when the process is stopped or has ended, at least once. */
+  readonly onGone: () => void
+}
 
-function watch({ client, folder, log }: Started): RuntimeProcess {
+function watch({ client, folder, log, onGone }: Started): RuntimeProcess {
   const { spawned } = watchInternals(client)
   let child: ChildProcess | undefined
   let isGone = false
@@ -78,11 +85,13 @@ function watch({ client, folder, log }: Started): RuntimeProcess {
     child = process
     await ended(process)
     isGone = true
+    onGone()
   })
   const gone = exited.then(() => Promise.reject(new Error('the agent runtime ended unexpectedly')))
   gone.catch(() => undefined)
 
   const kill = async () => {
+    onGone()
     child?.kill('SIGKILL')
     await bestEffort(log, 'force the agent runtime to stop', () => client.forceStop())
     if (child !== undefined) {

@@ -9,6 +9,7 @@ import {
 import { EGRESS_CONTROL_ROUTES } from '../../../contracts/routes.ts'
 import { type CheckTarget, createCheckNetwork } from '../../credential-check/check-network.ts'
 import { type CheckAccess, type CheckWay, runCheck, unchecked } from '../../credential-check/run-check.ts'
+import { unlessAborted } from '../../kit/deadline.ts'
 import { messageOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { type ControlPlace, controlRequest } from './control-stream.ts'
@@ -29,7 +30,7 @@ export interface CredentialChecksOptions {
   readonly log: Log
 }
 
-/** Checks that this replica carries out at the same time. Others wait for another replica, or for their turn. */
+/** Checks that this replica carries out at the same time. Further checks wait for another replica, or until one of these ends. */
 const AT_ONCE = 8
 const POST_MS = 5_000
 
@@ -97,7 +98,10 @@ export class CredentialChecks implements CheckWay {
     if (!found) return
     const { readSecret } = this.#options
     const verdict = await valueFrom(found.credential, readSecret).then(
-      (value) => runCheck(this, found.plan, { value, signal }),
+      (value) =>
+        unlessAborted(runCheck(this, found.plan, { value, signal }), signal).catch((error: unknown) =>
+          unchecked(`its server could not be asked: ${messageOf(error)}`),
+        ),
       (error: unknown) => unchecked(`the egress proxy could not read it: ${messageOf(error)}`),
     )
     await this.#post(EGRESS_CONTROL_ROUTES.verdicts, { id, verdict } satisfies EgressCheckVerdict, {
