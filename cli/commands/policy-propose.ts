@@ -125,9 +125,9 @@ interface OnBranch {
 
 /** The change builds on the last commit, not on the file in the folder. */
 async function onBranch({ terminal }: CliContext, { place, branch, propose }: OnBranch): Promise<Proposed> {
-  const { repository } = place
-  if (!repository) throw usageError(`${visible(place.folder)} is not in a git repository.`)
-  const site = { io: terminal.io, repository, branch, path: SETTINGS_FILE.path }
+  const { folder, repository } = place
+  if (!repository) throw usageError(`${visible(folder)} is not in a git repository.`)
+  const site = { io: terminal.io, folder, repository, branch, path: SETTINGS_FILE.path }
   return withBranchStart(site, async (start) => {
     const proposal = await propose(start.text)
     if (proposal.diff === '') return { proposal }
