@@ -1,4 +1,5 @@
 import {
+  type Document,
   isAlias,
   isMap,
   isScalar,
@@ -29,7 +30,7 @@ export interface YamlFault {
 export function parseYaml<T extends z.ZodType>(
   text: string,
   schema: T,
-): { readonly ok: true; readonly value: z.infer<T> } | YamlFault {
+): { readonly ok: true; readonly value: z.infer<T>; readonly document: Document.Parsed } | YamlFault {
   const lines = new LineCounter()
   const document = parseDocument(text, {
     lineCounter: lines,
@@ -46,7 +47,7 @@ export function parseYaml<T extends z.ZodType>(
   const forbidden = findForbidden(document)
   if (forbidden) return { ok: false, line: lineAt(forbidden.at), reason: forbidden.reason }
   const parsed = schema.safeParse(document.toJS() ?? {})
-  if (parsed.success) return { ok: true, value: parsed.data }
+  if (parsed.success) return { ok: true, value: parsed.data, document }
   return faultOf(parsed.error, (path) => {
     const node = locate(document, path)
     return node === undefined ? 1 : lineAt(node)

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { parseDocument } from 'yaml'
 import { settingsText } from '../../cli/init/settings-text.ts'
 import type { SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { editSettings } from '../../policies/agent/edit-settings.ts'
@@ -83,3 +84,25 @@ it('refuses a text that is no settings file, with the line', () => {
     ...{ ok: false, line: 2, reason: 'nonsense: is not a known key' },
   })
 })
+
+it.each([
+  ['blank lines', '\n'],
+  ['comments', '#\n'],
+  ['lines of a space', ' \n'],
+])('parses a file of %s once', (_what, line) => {
+  const text = line.repeat(16_384 / line.length)
+  const edits = () => editSettings(text, { settings: { shell_enabled: false }, replaces: false })
+
+  expect(cost(edits) / cost(() => parseDocument(text))).toBeLessThan(4)
+})
+
+/** The least processor time of several calls, so that other work on the machine does not count. */
+function cost(call: () => unknown): number {
+  const times = Array.from({ length: 10 }, () => {
+    const before = process.cpuUsage()
+    call()
+    const { user, system } = process.cpuUsage(before)
+    return user + system
+  })
+  return Math.min(...times)
+}

@@ -86,3 +86,23 @@ it('refuses settings beyond the policy, patterns that cannot act, and a file wit
     refused('the present settings file, line 1: nonsense'),
   )
 })
+
+it('refuses a file that is too long to be changed, wherever it is from', async () => {
+  const long = '#'.repeat(16_385)
+  const { propose } = proposals([{ kind: 'git', url: REPOSITORY, settings: long }])
+  const settings = { shell_enabled: false }
+  const refused = (file: string) => ({
+    code: 'invalid_request',
+    message: `${file} has more than 16384 characters, the most that a proposal can change`,
+  })
+
+  expect(ProposePolicy.safeParse({ settings, file: long }).error?.issues).toMatchObject([
+    { path: ['file'], message: 'must be a settings file of at most 16384 characters' },
+  ])
+  await expect(propose({ settings }, REPOSITORY)).rejects.toMatchObject(
+    refused('the present settings file of the run run_0'),
+  )
+  await expect(propose({ settings, file: long.slice(1) })).rejects.toMatchObject(
+    refused('the changed settings file'),
+  )
+})

@@ -1,6 +1,11 @@
 import { createHash } from 'node:crypto'
 import { SETTINGS_FILE } from '../../../../contracts/policy.ts'
-import type { PolicyProposal, ProposalScope, ProposePolicy } from '../../../../contracts/policy-proposal.ts'
+import {
+  MAX_PROPOSED_FILE,
+  type PolicyProposal,
+  type ProposalScope,
+  type ProposePolicy,
+} from '../../../../contracts/policy-proposal.ts'
 import { editSettings } from '../../../../policies/agent/edit-settings.ts'
 import { parseGitUrl } from '../../../../policies/agent/egress/git-url.ts'
 import { patternProblems } from '../../../../policies/agent/settings.ts'
@@ -13,6 +18,9 @@ import { parseSettings } from './settings-file.ts'
 
 /** How many of the caller's last runs are looked at. */
 const MAX_RUNS = 200
+
+/** A file that differs in thousands of lines is shown as replaced. The comparison blocks the service. */
+const MAX_COMPARE_MS = 40
 
 type Base = { readonly base: PolicyProposal['base']; readonly text: string | undefined }
 
@@ -27,12 +35,14 @@ export function createPolicyProposals(
       const problems = [...patternFaults(wanted), ...notGranted(above, wanted.settings)]
       if (problems.length > 0) throw new SandboxError('invalid_request', problems.join('; '))
       const { base, text } = await presentFile(store, caller, { wanted, scope })
+      requireShort(text, `the present settings file${whose(base)}`)
       const edit = editSettings(text ?? '', { settings: wanted.settings, replaces: wanted.replace })
       if (!edit.ok)
         throw new SandboxError(
           'invalid_request',
           `the present settings file${whose(base)}, line ${edit.line}: ${edit.reason}`,
         )
+      requireShort(edit.text, 'the changed settings file')
       const patch = parseSettings(edit.text, 'the changed settings file')
       return {
         ...{ path: SETTINGS_FILE.path, base, text: edit.text, diff: diffOf(text, edit.text) },
@@ -44,6 +54,14 @@ export function createPolicyProposals(
 
 const patternFaults = ({ settings }: ProposePolicy): string[] =>
   patternProblems(settings).map(({ index, message }) => `destructive_command_patterns.${index}: ${message}`)
+
+function requireShort(text: string | undefined, file: string): void {
+  if (text === undefined || text.length <= MAX_PROPOSED_FILE) return
+  throw new SandboxError(
+    'invalid_request',
+    `${file} has more than ${MAX_PROPOSED_FILE} characters, the most that a proposal can change`,
+  )
+}
 
 const whose = (base: Base['base']): string => (base.kind === 'run' ? ` of the run ${base.runId}` : '')
 
@@ -89,6 +107,7 @@ function diffOf(before: string | undefined, after: string): string {
   const { text } = patchOfFile(
     { path: SETTINGS_FILE.path, before: version(old), after: version(recent) },
     { before: old, after: recent },
+    MAX_COMPARE_MS,
   )
   return Buffer.from(text, 'latin1').toString('utf8')
 }
