@@ -26,11 +26,18 @@ export function editSettings(
   const isAnyRemoved = replaces && Object.keys(present.patch).some((key) => !(key in settings))
   if (entries.length === 0 && !isAnyRemoved) return { ok: true, text }
   const layout = layoutOf(document, unix)
-  const map = isMap(document.contents) ? document.contents : new YAMLMap()
+  const map = isMap(document.contents) ? document.contents : emptyMap(document)
   document.contents = map as typeof document.contents
   if (replaces) keepOnly(document, map, settings)
   for (const [key, value] of entries) setIn(document, map, [key, value])
   return { ok: true, text: withEnds(text, document.toString(layout)) }
+}
+
+/** A map in place of a document without keys, such as `null` or `---`, with its comments. */
+function emptyMap({ contents }: Document.Parsed): YAMLMap {
+  const map = new YAMLMap()
+  map.commentBefore = [contents?.commentBefore, contents?.comment].filter(Boolean).join('\n') || null
+  return map
 }
 
 /** The comment above the first key is often about the whole file, so it stays. */

@@ -29,6 +29,26 @@ it('adds keys at the end of a file, and to a file that has none', () => {
   expect(edited('', { egress_hosts: ['a.example'] })).toBe('egress_hosts:\n  - a.example\n')
 })
 
+it.each([
+  ['---\n# ours\n', '---\n# ours\nshell_enabled: false\n'],
+  ['# ours\n---\n# more\n', '# ours\n---\n# more\nshell_enabled: false\n'],
+  ['--- # ours\n', '---\n# ours\nshell_enabled: false\n'],
+  ['null # ours\n# more\n', '# ours\nshell_enabled: false\n\n# more\n'],
+  ['# ours\n~ # more\n', '# ours\n# more\nshell_enabled: false\n'],
+  ['# ours\n\n# more\n', '# ours\n\n# more\n\nshell_enabled: false\n'],
+  ['\n\n# ours\n', '# ours\n\nshell_enabled: false\n'],
+  ['# ours\n...\n', '# ours\nshell_enabled: false\n...\n'],
+  [
+    '# ours\n--- null # more\n# here\n...\n# end\n',
+    '# ours\n---\n# more\nshell_enabled: false\n...\n# here\n# end\n',
+  ],
+  ['{} # ours\n', '{ shell_enabled: false } # ours\n'],
+  ['# ours\n{\n# here\n}\n# end\n', '# ours\n{ shell_enabled: false } # here\n\n# end\n'],
+  ['%YAML 1.2\n---\n# ours\n', '%YAML 1.2\n---\n# ours\nshell_enabled: false\n'],
+])('keeps the comments of a file without keys: %j', (text, after) => {
+  expect(edited(text, { shell_enabled: false })).toBe(after)
+})
+
 it('keeps the comments of the entries that stay', () => {
   const text = [
     'destructive_command_patterns:',
