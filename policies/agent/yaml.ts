@@ -16,6 +16,9 @@ import type { z } from 'zod'
 /** Maximum length of a name that is quoted in a reason. */
 const MAX_NAME = 200
 
+/** Invisible, and some tools end a text at NUL. YAML 1.2 allows only one of them, U+0085. */
+const CONTROL = /(?![\t\n\r])\p{Cc}/u
+
 /** The reason why a YAML text is invalid, and its line (from 1). */
 export interface YamlFault {
   readonly ok: false
@@ -24,13 +27,15 @@ export interface YamlFault {
 }
 
 /**
- * Parses YAML strictly: one document, no duplicate keys, no anchors, aliases or custom tags, and exactly the schema.
- * Returns the first problem with its line.
+ * Parses YAML strictly: one document, no control characters, no duplicate keys, no anchors, aliases or custom tags, and
+ * exactly the schema. Returns the first problem with its line.
  */
 export function parseYaml<T extends z.ZodType>(
   text: string,
   schema: T,
 ): { readonly ok: true; readonly value: z.infer<T>; readonly document: Document.Parsed } | YamlFault {
+  const control = controlIn(text)
+  if (control) return control
   const lines = new LineCounter()
   const document = parseDocument(text, {
     lineCounter: lines,
@@ -52,6 +57,14 @@ export function parseYaml<T extends z.ZodType>(
     const node = locate(document, path)
     return node === undefined ? 1 : lineAt(node)
   })
+}
+
+function controlIn(text: string): YamlFault | undefined {
+  const at = text.search(CONTROL)
+  if (at < 0) return undefined
+  const code = text.charCodeAt(at).toString(16).toUpperCase().padStart(4, '0')
+  const line = text.slice(0, at).split('\n').length
+  return { ok: false, line, reason: `contains the control character U+${code}` }
 }
 
 const wordsOf = ({ code, message }: YAMLParseError | YAMLWarning): string =>
