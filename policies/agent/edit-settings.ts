@@ -89,9 +89,9 @@ function merged(document: Document, node: Node | null, value: unknown): Node {
 /** In the order in which they are tried. The first is the layout of `agentweaver init`. */
 const LAYOUTS: readonly ToStringOptions[] = [2, 4].flatMap((indent) =>
   [true, false].flatMap((indentSeq) =>
-    [true, false].map((flowCollectionPadding) => ({
-      ...{ indent, indentSeq, flowCollectionPadding, lineWidth: 0 },
-    })),
+    [true, false].map((flowCollectionPadding) => {
+      return { indent, indentSeq, flowCollectionPadding, lineWidth: 0 }
+    }),
   ),
 )
 

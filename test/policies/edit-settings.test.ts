@@ -4,6 +4,7 @@ import { settingsText } from '../../cli/init/settings-text.ts'
 import type { SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { editSettings } from '../../policies/agent/edit-settings.ts'
 import { parseRepositorySettings } from '../../policies/agent/settings.ts'
+import { processorMs } from '../helpers/processor-time.ts'
 
 function edited(text: string, settings: SandboxSettingsPatch, replaces = false): string {
   const result = editSettings(text, { settings, replaces })
@@ -116,13 +117,4 @@ it.each([
   expect(cost(edits) / cost(() => parseDocument(text))).toBeLessThan(4)
 })
 
-/** The least processor time of several calls, so that other work on the machine does not count. */
-function cost(call: () => unknown): number {
-  const times = Array.from({ length: 10 }, () => {
-    const before = process.cpuUsage()
-    call()
-    const { user, system } = process.cpuUsage(before)
-    return user + system
-  })
-  return Math.min(...times)
-}
+const cost = (call: () => unknown): number => Math.min(...Array.from({ length: 10 }, () => processorMs(call)))

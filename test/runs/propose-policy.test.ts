@@ -2,25 +2,22 @@ import { expect, it } from 'vitest'
 import { SandboxSettings } from '../../contracts/policy.ts'
 import { ProposePolicy, type ProposePolicyInput } from '../../contracts/policy-proposal.ts'
 import { createPolicyProposals } from '../../runtime/api/runs/admit/propose-policy.ts'
-import type { SandboxPolicy } from '../../runtime/api/runs/admit/sandbox-policy.ts'
 import type { Caller } from '../../runtime/api/runs/service.ts'
-import type { RunRow, Store } from '../../runtime/store/store.ts'
+import type { RunRow } from '../../runtime/store/store.ts'
 
 const REPOSITORY = 'https://git.example.com/Team/App'
 const FILE = '# ours\nshell_enabled: true\n'
-const ada = { owner: 'ada', role: 'user' } as Caller
+const ada: Caller = { owner: 'ada', role: 'user' }
 
-type Workspace = Partial<RunRow['workspace']>
-
-function proposals(runs: readonly Workspace[] = [], ceiling: object = {}) {
+function proposals(runs: readonly RunRow['workspace'][] = [], ceiling: object = {}) {
   const asked: unknown[] = []
   const store = {
     listRuns: async (filter: unknown) => {
       asked.push(filter)
       return { items: runs.map((workspace, index) => ({ id: `run_${index}`, workspace })) }
     },
-  } as unknown as Store
-  const policy = { read: async () => SandboxSettings.parse(ceiling) } as unknown as SandboxPolicy
+  }
+  const policy = { read: async () => SandboxSettings.parse(ceiling) }
   const { proposePolicy } = createPolicyProposals({ store }, policy)
   const propose = (wanted: ProposePolicyInput, repository?: string) =>
     proposePolicy(ada, ProposePolicy.parse(wanted), repository === undefined ? {} : { repository })
@@ -31,7 +28,7 @@ it('changes the file that came with the last run on the repository, if the reque
   const { propose, asked } = proposals([
     { kind: 'empty' },
     { kind: 'git', url: 'https://git.example.com/team/other', settings: 'redact_pii: true\n' },
-    { kind: 'git', url: `${REPOSITORY.toLowerCase()}.git`, settings: FILE },
+    { kind: 'git', url: `${REPOSITORY.toLowerCase()}.GIT.git`, settings: FILE },
     { kind: 'git', url: REPOSITORY, settings: 'redact_pii: false\n' },
   ])
 

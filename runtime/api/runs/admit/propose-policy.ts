@@ -7,13 +7,12 @@ import {
   type ProposePolicy,
 } from '../../../../contracts/policy-proposal.ts'
 import { editSettings } from '../../../../policies/agent/edit-settings.ts'
-import { parseGitUrl } from '../../../../policies/agent/egress/git-url.ts'
-import { patternProblems } from '../../../../policies/agent/settings.ts'
+import { parseGitUrl, repositoryKey } from '../../../../policies/agent/egress/git-url.ts'
 import { SandboxError } from '../../../kit/errors.ts'
-import type { RunDeps } from '../deps.ts'
+import type { RunRow } from '../../../store/store.ts'
 import { patchOfFile } from '../results/unified-diff.ts'
 import type { Caller, RunService } from '../service.ts'
-import { notGranted, type SandboxPolicy, settingsOfRun } from './sandbox-policy.ts'
+import { problemsOf, type SandboxPolicy, settingsOfRun } from './sandbox-policy.ts'
 import { parseSettings } from './settings-file.ts'
 
 /** How many of the caller's last runs are looked at. */
@@ -22,17 +21,24 @@ const MAX_RUNS = 200
 /** A file that differs in thousands of lines is shown as replaced. The comparison blocks the service. */
 const MAX_COMPARE_MS = 40
 
+interface LastRuns {
+  listRuns(filter: {
+    readonly owner: string
+    readonly limit: number
+  }): Promise<{ readonly items: readonly Pick<RunRow, 'id' | 'workspace'>[] }>
+}
+
 type Base = { readonly base: PolicyProposal['base']; readonly text: string | undefined }
 
 /** Changes of the settings file of a repository, which people apply themselves. Nothing is stored. */
 export function createPolicyProposals(
-  { store }: { readonly store: Pick<RunDeps['store'], 'listRuns'> },
+  { store }: { readonly store: LastRuns },
   policy: Pick<SandboxPolicy, 'read'>,
 ): Pick<RunService, 'proposePolicy'> {
   return {
     async proposePolicy(caller, wanted, scope = {}) {
       const above = await policy.read(caller, scope)
-      const problems = [...patternFaults(wanted), ...notGranted(above, wanted.settings)]
+      const problems = problemsOf(above, wanted.settings)
       if (problems.length > 0) throw new SandboxError('invalid_request', problems.join('; '))
       const { base, text } = await presentFile(store, caller, { wanted, scope })
       requireShort(text, `the present settings file${whose(base)}`)
@@ -52,9 +58,6 @@ export function createPolicyProposals(
   }
 }
 
-const patternFaults = ({ settings }: ProposePolicy): string[] =>
-  patternProblems(settings).map(({ index, message }) => `destructive_command_patterns.${index}: ${message}`)
-
 function requireShort(text: string | undefined, file: string): void {
   if (text === undefined || text.length <= MAX_PROPOSED_FILE) return
   throw new SandboxError(
@@ -72,28 +75,26 @@ interface Wanted {
 
 /** The text of the request, or the one that came with the caller's last run on the repository. */
 async function presentFile(
-  store: Pick<RunDeps['store'], 'listRuns'>,
+  store: LastRuns,
   { owner }: Caller,
   { wanted: { file }, scope: { repository } }: Wanted,
 ): Promise<Base> {
   if (file !== undefined) return { base: { kind: 'request' }, text: file ?? undefined }
   const none: Base = { base: { kind: 'none' }, text: undefined }
   if (repository === undefined) return none
+  const key = keyOf(repository)
   const { items } = await store.listRuns({ owner, limit: MAX_RUNS })
   for (const { id, workspace } of items)
-    if (workspace.kind === 'git' && isSameRepository(workspace.url, repository))
+    if (workspace.kind === 'git' && keyOf(workspace.url) === key)
       return workspace.settings === undefined
         ? none
         : { base: { kind: 'run', runId: id }, text: workspace.settings }
   return none
 }
 
-/** Many servers ignore case. */
-function isSameRepository(one: string, other: string): boolean {
-  const [first, second] = [parseGitUrl(one), parseGitUrl(other)]
-  if (!first.ok || !second.ok) return false
-  const nameOf = ({ host, port, path }: typeof first.repository) => `${host}:${port}/${path.toLowerCase()}`
-  return nameOf(first.repository) === nameOf(second.repository)
+function keyOf(url: string): string | undefined {
+  const parsed = parseGitUrl(url)
+  return parsed.ok ? repositoryKey(parsed.repository) : undefined
 }
 
 function diffOf(before: string | undefined, after: string): string {
