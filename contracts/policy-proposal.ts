@@ -41,7 +41,10 @@ export const PolicyProposal = z.object({
   text: z.string(),
   /** The change in the format of `git diff`, relative to the top of the repository. Empty if the file has the settings already. */
   diff: z.string(),
-  /** Effective settings of a run with this file. */
+  /**
+   * Effective settings of a run that you start with this file: tightened by the policies of all runs, of you as the owner and of
+   * `repository`.
+   */
   settings: SandboxSettings,
 })
 export type PolicyProposal = z.infer<typeof PolicyProposal>

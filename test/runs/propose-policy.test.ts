@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { SandboxSettings } from '../../contracts/policy.ts'
+import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { ProposePolicy, type ProposePolicyInput } from '../../contracts/policy-proposal.ts'
 import { createPolicyProposals } from '../../runtime/api/runs/admit/propose-policy.ts'
 import type { Caller } from '../../runtime/api/runs/service.ts'
@@ -9,7 +9,11 @@ const REPOSITORY = 'https://git.example.com/Team/App'
 const FILE = '# ours\nshell_enabled: true\n'
 const ada: Caller = { owner: 'ada', role: 'user' }
 
-function proposals(runs: readonly RunRow['workspace'][] = [], ceiling: object = {}) {
+function proposals(
+  runs: readonly RunRow['workspace'][] = [],
+  ceiling: SandboxSettingsPatch = {},
+  ofRun: SandboxSettingsPatch = ceiling,
+) {
   const asked: unknown[] = []
   const store = {
     listRuns: async (filter: unknown) => {
@@ -17,11 +21,18 @@ function proposals(runs: readonly RunRow['workspace'][] = [], ceiling: object = 
       return { items: runs.map((workspace, index) => ({ id: `run_${index}`, workspace })) }
     },
   }
-  const policy = { read: async () => SandboxSettings.parse(ceiling) }
+  const askedOf: unknown[] = []
+  const policy = {
+    read: async () => SandboxSettings.parse(ceiling),
+    of: async (run: unknown) => {
+      askedOf.push(run)
+      return SandboxSettings.parse(ofRun)
+    },
+  }
   const { proposePolicy } = createPolicyProposals({ store }, policy)
   const propose = (wanted: ProposePolicyInput, repository?: string) =>
     proposePolicy(ada, ProposePolicy.parse(wanted), repository === undefined ? {} : { repository })
-  return { propose, asked }
+  return { propose, asked, askedOf }
 }
 
 it('changes the file that came with the last run on the repository, if the request has none', async () => {
@@ -64,6 +75,26 @@ it('proposes a new file if the repository has no settings file', async () => {
   expect(unnamed).toMatchObject({ base: { kind: 'none' }, text: 'shell_enabled: false\n' })
   expect(absent.diff).toContain('new file mode 100644\n--- /dev/null')
   expect(asked).toEqual([])
+})
+
+it('returns the settings of a run that the caller starts, with the policies of the owner and of the repository', async () => {
+  const { propose, askedOf } = proposals(
+    [],
+    {},
+    { redact_pii: true, shell_enabled: false, budgets: { steps: 5 } },
+  )
+  const wanted = { settings: { require_approval_for_all_shell: true }, file: null }
+
+  const { text, settings } = await propose(wanted, REPOSITORY)
+  await propose(wanted)
+
+  expect(text).toBe('require_approval_for_all_shell: true\n')
+  expect(settings).toMatchObject({
+    require_approval_for_all_shell: true,
+    shell_enabled: false,
+    budgets: { steps: 5 },
+  })
+  expect(askedOf).toEqual([{ owner: 'ada', workspace: { kind: 'git', url: REPOSITORY } }, { owner: 'ada' }])
 })
 
 it('refuses settings beyond the policy, patterns that cannot act, and a file with a mistake', async () => {

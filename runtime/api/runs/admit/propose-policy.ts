@@ -33,7 +33,7 @@ type Base = { readonly base: PolicyProposal['base']; readonly text: string | und
 /** Changes of the settings file of a repository, which people apply themselves. Nothing is stored. */
 export function createPolicyProposals(
   { store }: { readonly store: LastRuns },
-  policy: Pick<SandboxPolicy, 'read'>,
+  policy: Pick<SandboxPolicy, 'of' | 'read'>,
 ): Pick<RunService, 'proposePolicy'> {
   return {
     async proposePolicy(caller, wanted, scope = {}) {
@@ -52,11 +52,15 @@ export function createPolicyProposals(
       const patch = parseSettings(edit.text, 'the changed settings file')
       return {
         ...{ path: SETTINGS_FILE.path, base, text: edit.text, diff: diffOf(text, edit.text) },
-        settings: settingsOfRun(above, patch),
+        settings: settingsOfRun(await policyOfRun(policy, caller, scope), patch),
       }
     },
   }
 }
+
+/** The policy of a run that the caller starts, with the one of the owner. */
+const policyOfRun = ({ of }: Pick<SandboxPolicy, 'of'>, { owner }: Caller, { repository }: ProposalScope) =>
+  of({ owner, ...(repository !== undefined && { workspace: { kind: 'git', url: repository } }) })
 
 function requireShort(text: string | undefined, file: string): void {
   if (text === undefined || text.length <= MAX_PROPOSED_FILE) return
