@@ -14,6 +14,7 @@ import { CliError, usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { withBranchStart } from '../results/commit-file.ts'
 import { readLocal } from '../results/local-file.ts'
+import { quoteWord } from '../terminal/shell-word.ts'
 import { visible } from '../terminal/visible.ts'
 import { shownPatch } from '../view/shown-patch.ts'
 import {
@@ -153,9 +154,10 @@ function print(
     return
   }
   terminal.print(visible(branch ?? ''))
+  const word = visible(quoteWord(branch ?? ''))
   terminal.note([
     `Commit ${commit}. Your files and the index did not change.`,
-    `Review:  git show ${visible(branch ?? '')}`,
-    `Discard: git branch -D ${visible(branch ?? '')}`,
+    `Review:  git show ${word}`,
+    `Discard: git branch -D ${word}`,
   ])
 }

@@ -92,11 +92,15 @@ async function done(git: IsolatedGit, args: readonly string[]): Promise<string> 
   throw new CliError(`The branch cannot be created: ${visible(stderr.trim())}`, { status: EXIT.runFailed })
 }
 
+/** Names for which git finds something else than the branch: `HEAD`, refs of a command, whole ids and whole names of refs. */
+const SPECIAL = /^(?:@|[Hh][Ee][Aa][Dd]|[A-Z_]+_HEAD|AUTO_MERGE|refs\/.*|[0-9a-f]{40}|[0-9a-f]{64})$/
+
 async function freeRef(git: IsolatedGit, site: NewBranch): Promise<string> {
   const { branch } = site
   const ref = `refs/heads/${branch}`
   if (branch.startsWith('-') || (await git(['check-ref-format', ref])).status !== 0)
     throw usageError(`This is not a name for a branch: ${visible(branch)}`)
+  if (SPECIAL.test(branch)) throw usageError(`Git has another meaning for this name: ${visible(branch)}`)
   await requireSafeTarget(git, { ...site, ref })
   // A symbolic ref to a branch that does not exist cannot be verified.
   const known = [
