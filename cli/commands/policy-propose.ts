@@ -137,7 +137,15 @@ async function onBranch({ terminal }: CliContext, { place, branch, propose }: On
 }
 
 const commitMessage = ({ path }: PolicyProposal): string =>
-  `Propose settings for agents\n\nChanges ${path}. Runs obey it after a person has accepted it with "agentweaver trust".\n`
+  [
+    'Propose settings for agents',
+    '',
+    `Changes ${path}. Runs in a folder use the change`,
+    'after "agentweaver trust", and runs on an uploaded folder after',
+    '"--accept-settings". Only the first run of a person in a folder uses',
+    'the file without it. Runs that clone the repository ignore the file.',
+    '',
+  ].join('\n')
 
 function print(
   { terminal }: CliContext,

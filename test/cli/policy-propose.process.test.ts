@@ -106,6 +106,9 @@ describe('policy propose', () => {
     expect(git(path, 'show', 'agent-settings:.agentweaver/settings.yml')).toContain(
       'shell_enabled: false # commands run',
     )
+    expect(git(path, 'log', '-1', '--format=%B', 'agent-settings')).toMatch(
+      /^Propose settings for agents\n\nChanges \.agentweaver\/settings\.yml\. .*trust.*--accept-settings.*clone.*ignore/s,
+    )
     git(path, 'fsck', '--strict')
     await expect(readFile(join(path, 'hook-ran'))).rejects.toThrow('ENOENT')
     // The hooks work: an ordinary commit runs them.
