@@ -28,12 +28,17 @@ export const EGRESS_BROKER_SOCKET = { mountPath: '/run/agentweaver/credentials',
 
 /**
  * Proxy of a company, `http://HOST:PORT`, through which the egress proxy reaches the hosts whose entries name no addresses. It
- * resolves their names. A password is not supported.
+ * resolves their names. A password is not supported. The host must be spelled as programs spell it, because they would read
+ * `010.0.0.1` or `1.2.3` as another address than a person does.
  */
 export const UpstreamProxyUrl = z
   .string()
   .regex(/^http:\/\/(?:[a-zA-Z0-9.-]+|\[[0-9a-fA-F:.]+\]):\d{1,5}\/?$/, 'must be http://HOST:PORT')
   .refine((url) => URL.canParse(url) && new URL(url).port !== '0', 'must be http://HOST:PORT')
+  .refine(
+    (url) => !URL.canParse(url) || url.startsWith(`http://${new URL(url).hostname}:`),
+    'must have a host in its usual spelling, such as proxy.example.com, 10.0.0.1 or [2001:db8::1]',
+  )
 export const UPSTREAM_PROXY_KEY = 'AGENTWEAVER_EGRESS_UPSTREAM_PROXY'
 
 const Port = (preset: number) => z.coerce.number().int().min(1).max(65_535).default(preset)

@@ -1,5 +1,8 @@
 import * as z from 'zod'
-import { PolicyScope, SandboxSettings, SandboxSettingsPatch, SETTINGS_FILE } from './policy.ts'
+import { PolicyScope, SandboxSettings, SandboxSettingsPatch } from './policy.ts'
+
+/** Maximum length of the file, before and after the change, in characters. A larger one would keep the service busy too long. */
+export const MAX_PROPOSED_FILE = 16_384
 
 /** The repository whose policy the proposed settings must not exceed. Without one, the policy of all runs counts. */
 export const ProposalScope = z.strictObject({
@@ -14,9 +17,13 @@ export const ProposePolicy = z.strictObject({
   replace: z.boolean().default(false),
   /**
    * The present text of the file, `null` if the file does not exist. Without a value, the text that came with your last run on the
-   * repository.
+   * repository. At most 16,384 characters.
    */
-  file: z.string().max(SETTINGS_FILE.maxBytes).nullable().optional(),
+  file: z
+    .string()
+    .max(MAX_PROPOSED_FILE, `must be a settings file of at most ${MAX_PROPOSED_FILE} characters`)
+    .nullable()
+    .optional(),
 })
 export type ProposePolicy = z.infer<typeof ProposePolicy>
 export type ProposePolicyInput = z.input<typeof ProposePolicy>
@@ -34,7 +41,10 @@ export const PolicyProposal = z.object({
   text: z.string(),
   /** The change in the format of `git diff`, relative to the top of the repository. Empty if the file has the settings already. */
   diff: z.string(),
-  /** Effective settings of a run with this file. */
+  /**
+   * Effective settings of a run that you start with this file: tightened by the policies of all runs, of you as the owner and of
+   * `repository`.
+   */
   settings: SandboxSettings,
 })
 export type PolicyProposal = z.infer<typeof PolicyProposal>

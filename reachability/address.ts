@@ -27,7 +27,7 @@ export function parseAddress(text: string): Address | undefined {
 
 /**
  * Parses `10.0.0.0/8`. An address without a prefix is a range of one address. Bits beyond the prefix are cleared, as
- * network engines do.
+ * network engines do. Undefined for IPv4 that is written as IPv6: its prefix would count as one of IPv4.
  */
 export function parseRange(text: string): Range | undefined {
   const [head = '', length, ...rest] = text.split('/')
@@ -64,8 +64,9 @@ export function formatAddress({ family, value }: Address): string {
   return new URL(`http://[${numbers.map((number) => number.toString(16)).join(':')}]`).hostname.slice(1, -1)
 }
 
-/** Whether a text is an IPv4-mapped IPv6 address or range. */
-export const isMapped = (text: string): boolean => /^::ffff:/i.test(text)
+/** Whether a text is an IPv4-mapped IPv6 address or range, in any spelling: `::ffff:10.0.0.1`, `0:0:0:0:0:FFFF:a00:1`. */
+export const isMapped = (text: string): boolean =>
+  text.includes(':') && parseAddress(text.split('/', 1)[0] ?? '')?.family === 4
 
 const fromIpv4 = (text: string): bigint =>
   text.split('.').reduce((value, part) => value * 256n + BigInt(part), 0n)

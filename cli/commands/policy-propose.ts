@@ -14,6 +14,7 @@ import { CliError, usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { withBranchStart } from '../results/commit-file.ts'
 import { readLocal } from '../results/local-file.ts'
+import { quoteWord } from '../terminal/shell-word.ts'
 import { visible } from '../terminal/visible.ts'
 import { shownPatch } from '../view/shown-patch.ts'
 import {
@@ -125,9 +126,9 @@ interface OnBranch {
 
 /** The change builds on the last commit, not on the file in the folder. */
 async function onBranch({ terminal }: CliContext, { place, branch, propose }: OnBranch): Promise<Proposed> {
-  const { repository } = place
-  if (!repository) throw usageError(`${visible(place.folder)} is not in a git repository.`)
-  const site = { io: terminal.io, repository, branch, path: SETTINGS_FILE.path }
+  const { folder, repository } = place
+  if (!repository) throw usageError(`${visible(folder)} is not in a git repository.`)
+  const site = { io: terminal.io, folder, repository, branch, path: SETTINGS_FILE.path }
   return withBranchStart(site, async (start) => {
     const proposal = await propose(start.text)
     if (proposal.diff === '') return { proposal }
@@ -136,7 +137,15 @@ async function onBranch({ terminal }: CliContext, { place, branch, propose }: On
 }
 
 const commitMessage = ({ path }: PolicyProposal): string =>
-  `Propose settings for agents\n\nChanges ${path}. Runs obey it after a person has accepted it with "agentweaver trust".\n`
+  [
+    'Propose settings for agents',
+    '',
+    `Changes ${path}. Runs in a folder use the change`,
+    'after "agentweaver trust", and runs on an uploaded folder after',
+    '"--accept-settings". Only the first run of a person in a folder uses',
+    'the file without it. Runs that clone the repository ignore the file.',
+    '',
+  ].join('\n')
 
 function print(
   { terminal }: CliContext,
@@ -153,9 +162,10 @@ function print(
     return
   }
   terminal.print(visible(branch ?? ''))
+  const word = visible(quoteWord(branch ?? ''))
   terminal.note([
     `Commit ${commit}. Your files and the index did not change.`,
-    `Review:  git show ${visible(branch ?? '')}`,
-    `Discard: git branch -D ${visible(branch ?? '')}`,
+    `Review:  git show ${word}`,
+    `Discard: git branch -D ${word}`,
   ])
 }

@@ -33,9 +33,9 @@ function scopeOf({ repository, owner }: z.infer<typeof ScopeOptions>): PolicySco
   return present({ repository, owner })
 }
 
-const forWhom = ({ repository, owner }: PolicyScope): string => {
-  if (owner !== undefined) return `runs of ${visible(owner)}`
-  return repository === undefined ? 'all runs' : `runs on ${visible(repository)}`
+const whichRuns = ({ repository, owner }: PolicyScope): string => {
+  if (owner !== undefined) return `new runs of ${visible(owner)}`
+  return repository === undefined ? 'all new runs' : `new runs on ${visible(repository)}`
 }
 
 function showCommand(context: CliContext): Command {
@@ -88,19 +88,19 @@ function setCommand(context: CliContext): Command {
     const before = await client.readPolicy(scope)
     const after = await (replace ? client.replacePolicy(patch, scope) : client.mergePolicy(patch, scope))
     if (options.json) terminal.json(after)
-    else terminal.print(changes(before, after, forWhom(scope)))
+    else terminal.print(changes(before, after, whichRuns(scope)))
     context.exit(EXIT.ok)
   })
   return command
 }
 
 /** One line for each key that is different now. */
-function changes(before: SandboxSettings, after: SandboxSettings, whom: string): string[] {
+function changes(before: SandboxSettings, after: SandboxSettings, runs: string): string[] {
   const shown = (value: unknown) => (value === undefined ? 'none' : visible(JSON.stringify(value)))
   const lines = KEYS.filter(
     (key) => canonicalJson(before[key] ?? null) !== canonicalJson(after[key] ?? null),
   ).map((key) => `${key}: ${shown(before[key])} → ${shown(after[key])}`)
-  return lines.length === 0 ? [`Nothing changed for ${whom}.`] : [`Changed for new ${whom}:`, ...lines]
+  return lines.length === 0 ? [`Nothing changed for ${runs}.`] : [`Changed for ${runs}:`, ...lines]
 }
 
 export function policyCommand(context: CliContext): Command {

@@ -10,6 +10,8 @@ const SETTINGS = [
   'core.hooksPath=/dev/null',
   'core.fsmonitor=false',
   'core.attributesFile=/dev/null',
+  // With a split index, git writes a second index file into the repository.
+  'core.splitIndex=false',
   'gc.auto=0',
   'maintenance.auto=false',
   'protocol.allow=never',
@@ -20,7 +22,7 @@ const SETTINGS = [
  * because git variables such as GIT_DIR would redirect git. Git starts in `scratch`, so that a relative entry of PATH
  * never finds a program in a folder of another person.
  */
-export function openIsolatedGit(io: CliIo, scratch: string): IsolatedGit {
+export function openIsolatedGit(io: Pick<CliIo, 'env'>, scratch: string): IsolatedGit {
   const env = {
     PATH: io.env['PATH'],
     HOME: scratch,
@@ -31,6 +33,8 @@ export function openIsolatedGit(io: CliIo, scratch: string): IsolatedGit {
     GIT_NO_REPLACE_OBJECTS: '1',
     GIT_TERMINAL_PROMPT: '0',
     GIT_NO_LAZY_FETCH: '1',
+    // No protocol. A repository's `protocol.ext.allow` overrides the setting above, and not this.
+    GIT_ALLOW_PROTOCOL: '',
     GIT_OPTIONAL_LOCKS: '0',
   }
   const call = createCallProgram({ cwd: scratch, env })

@@ -8,6 +8,7 @@ import { createCallProgram } from '../program-call/call-program.ts'
 import { type IsolatedGit, openIsolatedGit } from '../program-call/isolated-git.ts'
 import type { CliIo } from '../terminal/terminal.ts'
 import { visible } from '../terminal/visible.ts'
+import { requireSafeTarget } from './ref-target.ts'
 
 /** The last commit of a repository, from which a branch with one changed file begins. */
 export interface BranchStart {
@@ -18,7 +19,9 @@ export interface BranchStart {
 }
 
 export interface NewBranch {
-  readonly io: CliIo
+  readonly io: Pick<CliIo, 'env'>
+  /** The folder of the working tree. */
+  readonly folder: string
   readonly repository: Repository
   readonly branch: string
   /** Path of the file from the top of the repository. */
@@ -27,7 +30,8 @@ export interface NewBranch {
 
 /**
  * Prepares a new branch with plumbing commands and a temporary index: the working tree, the index and the other branches of
- * the user stay as they are, and no hook runs. Throws before it writes anything if the branch exists.
+ * the user stay as they are, and no hook runs. Throws before it writes anything if the branch exists, or if git would write
+ * outside the repository.
  */
 export async function withBranchStart<T>(
   site: NewBranch,
@@ -36,10 +40,11 @@ export async function withBranchStart<T>(
   const scratch = await mkdtemp(join(tmpdir(), 'agentweaver-branch-'))
   try {
     const isolated = openIsolatedGit(site.io, scratch)
-    const env = { GIT_INDEX_FILE: join(scratch, 'index') }
+    // A working tree that the repository's configuration names is not used.
+    const env = { GIT_INDEX_FILE: join(scratch, 'index'), GIT_WORK_TREE: scratch }
     const git: IsolatedGit = (args, rest) =>
       isolated([`--git-dir=${site.repository.gitDir}`, ...args], { env, ...rest })
-    const ref = await freeRef(git, site.branch)
+    const ref = await freeRef(git, site)
     const head = await git(['rev-parse', '--quiet', '--verify', 'HEAD^{commit}'])
     if (head.status !== 0) throw usageError('The repository has no commit, so no branch can begin there.')
     const from = { ref, head: head.stdout.trim(), scratch }
@@ -65,6 +70,7 @@ interface Change extends NewBranch {
 async function commit(git: IsolatedGit, change: Change): Promise<string> {
   const { ref, head, scratch, path, mode = '100644' } = change
   const identity = await identityOf(change)
+  await requireSafeTarget(git, change)
   const inScratch = async (name: string, content: string) => {
     await writeFile(join(scratch, name), content, { mode: 0o600 })
     return join(scratch, name)
@@ -75,7 +81,8 @@ async function commit(git: IsolatedGit, change: Change): Promise<string> {
   const tree = await done(git, ['write-tree', '--missing-ok'])
   const message = await inScratch('message', change.message)
   const id = await done(git, [...identity, 'commit-tree', tree, '-p', head, '-F', message])
-  await done(git, ['update-ref', '-m', 'agentweaver policy propose', ref, id, '0'.repeat(id.length)])
+  const log = ['--no-deref', '-m', 'agentweaver policy propose']
+  await done(git, ['update-ref', ...log, ref, id, '0'.repeat(id.length)])
   return id
 }
 
@@ -85,11 +92,22 @@ async function done(git: IsolatedGit, args: readonly string[]): Promise<string> 
   throw new CliError(`The branch cannot be created: ${visible(stderr.trim())}`, { status: EXIT.runFailed })
 }
 
-async function freeRef(git: IsolatedGit, branch: string): Promise<string> {
+/** Names for which git finds something else than the branch: `HEAD`, refs of a command, whole ids and whole names of refs. */
+const SPECIAL = /^(?:@|[Hh][Ee][Aa][Dd]|[A-Z_]+_HEAD|AUTO_MERGE|refs\/.*|[0-9a-f]{40}|[0-9a-f]{64})$/
+
+async function freeRef(git: IsolatedGit, site: NewBranch): Promise<string> {
+  const { branch } = site
   const ref = `refs/heads/${branch}`
   if (branch.startsWith('-') || (await git(['check-ref-format', ref])).status !== 0)
     throw usageError(`This is not a name for a branch: ${visible(branch)}`)
-  if ((await git(['rev-parse', '--quiet', '--verify', ref])).status !== 0) return ref
+  if (SPECIAL.test(branch)) throw usageError(`Git has another meaning for this name: ${visible(branch)}`)
+  await requireSafeTarget(git, { ...site, ref })
+  // A symbolic ref to a branch that does not exist cannot be verified.
+  const known = [
+    await git(['rev-parse', '--quiet', '--verify', ref]),
+    await git(['symbolic-ref', '--quiet', ref]),
+  ]
+  if (known.every(({ status }) => status !== 0)) return ref
   throw new CliError(`The branch ${visible(branch)} exists. Nothing was changed.`, {
     status: EXIT.refused,
     hint: 'Choose another name with --branch.',

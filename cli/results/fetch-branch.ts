@@ -10,6 +10,7 @@ import { EXIT } from '../exit-status.ts'
 import { type IsolatedGit, openIsolatedGit } from '../program-call/isolated-git.ts'
 import type { CliIo } from '../terminal/terminal.ts'
 import { readBundleHeader, writePack } from './bundle-file.ts'
+import { requireSafeTarget } from './ref-target.ts'
 
 type Branch = NonNullable<RunDiff['branch']>
 
@@ -36,9 +37,9 @@ const FAULTS = ['hasDot', 'hasDotdot', 'hasDotgit', 'fullPathname', 'emptyName',
  * into a quarantine git directory that borrows the repository's objects, and git checks every new object there. Only then
  * are the objects moved into the repository. No git command runs in the folder, and no file in it changes.
  */
-export async function fetchBranch(io: CliIo, request: FetchRequest): Promise<FetchedBranch> {
+export async function fetchBranch(io: Pick<CliIo, 'env'>, request: FetchRequest): Promise<FetchedBranch> {
   const { branch } = request
-  const repository = await requireRepository(request.folder)
+  const { folder, repository } = await requireRepository(request.folder)
   const scratch = await mkdtemp(join(tmpdir(), 'agentweaver-fetch-'))
   try {
     const git = openIsolatedGit(io, scratch)
@@ -46,6 +47,7 @@ export async function fetchBranch(io: CliIo, request: FetchRequest): Promise<Fet
     await download(request, bundle)
     const quarantine = await makeQuarantine(scratch, repository, branch.commit)
     await readBundle(git, { bundle, quarantine, branch })
+    await requireSafeTarget(git, { folder, repository, ref: branch.ref })
     await takeObjects(join(quarantine, 'objects', 'pack'), join(repository.commonDir, 'objects', 'pack'))
     const isKnown = await writeRef(git, repository, branch)
     return { ref: branch.ref, commit: branch.commit, repository: repository.gitDir, isKnown }
@@ -54,12 +56,14 @@ export async function fetchBranch(io: CliIo, request: FetchRequest): Promise<Fet
   }
 }
 
-async function requireRepository(folder: string): Promise<Repository> {
+async function requireRepository(
+  folder: string,
+): Promise<{ readonly folder: string; readonly repository: Repository }> {
   const real = await realpath(folder).catch(() => undefined)
   if (real === undefined)
     throw usageError(`There is no folder ${folder} on this machine.`, 'Name your clone with --repo DIR.')
   const git = await findGit(real)
-  if (git.kind === 'repository') return git
+  if (git.kind === 'repository') return { folder: real, repository: git }
   const why = git.kind === 'refused' ? git.reason : `${folder} is not a git repository`
   throw usageError(why, 'Name a clone with --repo DIR.')
 }
@@ -148,7 +152,9 @@ async function takeObjects(from: string, to: string): Promise<void> {
 
 async function place(from: string, to: string): Promise<void> {
   const temporary = `${to}.agentweaver`
-  await copyFile(from, temporary, constants.COPYFILE_FICLONE)
+  // An agent knows this name, because it made the pack, and a copy would go through a link that it placed there.
+  await rm(temporary, { force: true })
+  await copyFile(from, temporary, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL)
   await rename(temporary, to)
 }
 
@@ -163,7 +169,8 @@ async function writeRef(git: IsolatedGit, { gitDir }: Repository, { ref, commit 
       hint: `Remove it first: git update-ref -d ${ref}`,
     })
   const zero = '0'.repeat(commit.length)
-  const written = await git([...at, 'update-ref', '-m', 'agentweaver fetch', ref, commit, zero])
+  const log = ['--no-deref', '-m', 'agentweaver fetch']
+  const written = await git([...at, 'update-ref', ...log, ref, commit, zero])
   if (written.status === 0) return false
   throw new CliError(`The ref ${ref} cannot be written: ${written.stderr.trim()}`, { status: EXIT.runFailed })
 }

@@ -1,3 +1,4 @@
+import type { Document } from 'yaml'
 import { SandboxSettingsPatch, SETTINGS_FILE } from '../../contracts/policy.ts'
 import { type CommandPattern, parseCommandPattern } from './command-pattern.ts'
 import { parseYaml, type YamlFault } from './yaml.ts'
@@ -19,11 +20,21 @@ export type RepositorySettingsParse = { readonly ok: true; readonly patch: Sandb
 
 /** Parses `.agentweaver/settings.yml`. An empty file changes nothing; unknown or malformed content is rejected. */
 export function parseRepositorySettings(text: string): RepositorySettingsParse {
+  const parsed = parseSettingsDocument(text)
+  return parsed.ok ? { ok: true, patch: parsed.patch } : parsed
+}
+
+/** The same, with the document for changes of the file. */
+export function parseSettingsDocument(
+  text: string,
+):
+  | { readonly ok: true; readonly patch: SandboxSettingsPatch; readonly document: Document.Parsed }
+  | YamlFault {
   if (text.length > SETTINGS_FILE.maxBytes) {
     return { ok: false, line: 1, reason: `the file is longer than ${SETTINGS_FILE.maxBytes} characters` }
   }
   const parsed = parseYaml(text, RepositorySettings)
-  if (parsed.ok) return { ok: true, patch: parsed.value }
+  if (parsed.ok) return { ok: true, patch: parsed.value, document: parsed.document }
   if (!parsed.reason.startsWith('direct: ')) return parsed
   return { ...parsed, reason: 'direct: only the operator of the deployment can set it' }
 }

@@ -1,4 +1,5 @@
 import {
+  type Document,
   isAlias,
   isMap,
   isScalar,
@@ -15,6 +16,9 @@ import type { z } from 'zod'
 /** Maximum length of a name that is quoted in a reason. */
 const MAX_NAME = 200
 
+/** Invisible, and some tools end a text at NUL. YAML 1.2 allows only one of them, U+0085. */
+const CONTROL = /(?![\t\n\r])\p{Cc}/u
+
 /** The reason why a YAML text is invalid, and its line (from 1). */
 export interface YamlFault {
   readonly ok: false
@@ -23,13 +27,15 @@ export interface YamlFault {
 }
 
 /**
- * Parses YAML strictly: one document, no duplicate keys, no anchors, aliases or custom tags, and exactly the schema.
- * Returns the first problem with its line.
+ * Parses YAML strictly: one document, no control characters, no duplicate keys, no anchors, aliases or custom tags, and
+ * exactly the schema. Returns the first problem with its line.
  */
 export function parseYaml<T extends z.ZodType>(
   text: string,
   schema: T,
-): { readonly ok: true; readonly value: z.infer<T> } | YamlFault {
+): { readonly ok: true; readonly value: z.infer<T>; readonly document: Document.Parsed } | YamlFault {
+  const control = controlIn(text)
+  if (control) return control
   const lines = new LineCounter()
   const document = parseDocument(text, {
     lineCounter: lines,
@@ -46,11 +52,19 @@ export function parseYaml<T extends z.ZodType>(
   const forbidden = findForbidden(document)
   if (forbidden) return { ok: false, line: lineAt(forbidden.at), reason: forbidden.reason }
   const parsed = schema.safeParse(document.toJS() ?? {})
-  if (parsed.success) return { ok: true, value: parsed.data }
+  if (parsed.success) return { ok: true, value: parsed.data, document }
   return faultOf(parsed.error, (path) => {
     const node = locate(document, path)
     return node === undefined ? 1 : lineAt(node)
   })
+}
+
+function controlIn(text: string): YamlFault | undefined {
+  const at = text.search(CONTROL)
+  if (at < 0) return undefined
+  const code = text.charCodeAt(at).toString(16).toUpperCase().padStart(4, '0')
+  const line = text.slice(0, at).split('\n').length
+  return { ok: false, line, reason: `contains the control character U+${code}` }
 }
 
 const wordsOf = ({ code, message }: YAMLParseError | YAMLWarning): string =>

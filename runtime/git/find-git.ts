@@ -73,6 +73,9 @@ async function followGitFile(folder: string, entry: string): Promise<FoundGit> {
   const common = await readLine(join(gitDir, 'commondir'))
   const commonDir = common === undefined ? gitDir : await realpath(resolve(gitDir, common)).catch(absent)
   if (commonDir === undefined) return { kind: 'broken' }
+  // Only a repository itself can hold a git directory at this place. Anybody can write `commondir`.
+  if (commonDir !== gitDir && dirname(gitDir) !== join(commonDir, 'worktrees'))
+    return refused(`${gitDir} uses the objects of another repository (commondir)`)
   // Without this check, a downloaded folder could name any repository on this machine.
   if (!(await pointsBack(gitDir, folder)))
     return refused(`${entry} names ${gitDir}, which does not name ${folder} as its working tree`)
@@ -106,10 +109,16 @@ async function inspect(repository: Repository): Promise<FoundGit> {
     if (kind === undefined) return { kind: 'broken' }
     if (kind !== 'folder') return refused(`${folder} is not a folder`)
   }
-  const borrowed = await readLine(join(objects, 'info', 'alternates'))
-  if (borrowed)
+  const borrowed = await firstText(join(objects, 'info', 'alternates'))
+  if (borrowed !== undefined)
     return refused(
       `${commonDir} borrows objects from ${borrowed}. Make it complete: git repack -a -d, then delete objects/info/alternates`,
     )
   return { kind: 'repository', ...repository }
+}
+
+/** Git skips empty lines. */
+async function firstText(path: string): Promise<string | undefined> {
+  const text = (await readData(path, MAX_CONFIG_BYTES))?.toString('utf8').trim()
+  return text?.split('\n', 1)[0] || undefined
 }

@@ -31,10 +31,11 @@ export async function readData(path: string, maxBytes: number): Promise<Buffer |
   }
 }
 
-/** Reads the first line of a small text file. */
+/** Reads a small text file of one line. Git takes more lines as a part of the path in it. */
 export async function readLine(path: string): Promise<string | undefined> {
-  const text = (await readData(path, 65_536))?.toString('utf8')
-  return text?.split('\n', 1)[0]?.trim()
+  const line = (await readData(path, 65_536))?.toString('utf8').replace(/[\r\n]+$/, '')
+  if (line !== undefined && /[\r\n]/.test(line)) throw new NotData(`${path} has more than one line`)
+  return line
 }
 
 export async function kindOf(path: string): Promise<'file' | 'folder' | 'link' | 'other' | undefined> {

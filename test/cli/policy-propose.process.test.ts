@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -106,6 +106,9 @@ describe('policy propose', () => {
     expect(git(path, 'show', 'agent-settings:.agentweaver/settings.yml')).toContain(
       'shell_enabled: false # commands run',
     )
+    expect(git(path, 'log', '-1', '--format=%B', 'agent-settings')).toMatch(
+      /^Propose settings for agents\n\nChanges \.agentweaver\/settings\.yml\. .*trust.*--accept-settings.*clone.*ignore/s,
+    )
     git(path, 'fsck', '--strict')
     await expect(readFile(join(path, 'hook-ran'))).rejects.toThrow('ENOENT')
     // The hooks work: an ordinary commit runs them.
@@ -127,6 +130,44 @@ describe('policy propose', () => {
     expect(taken.stderr).toContain('The branch taken exists. Nothing was changed.')
     expect(odd.stderr).toContain('This is not a name for a branch: a..b')
     expect(refs()).toBe(before)
+  })
+
+  test('refuses names that git reads as something else than the branch', async () => {
+    const path = await aRepository()
+    const before = git(path, 'for-each-ref')
+
+    for (const name of [
+      'HEAD',
+      'head',
+      '@',
+      'FETCH_HEAD',
+      'refs/heads/x',
+      git(path, 'rev-parse', 'HEAD').trim(),
+    ])
+      expect(await propose(path, ['--branch', name]), name).toMatchObject({
+        status: 2,
+        stderr: expect.stringContaining(`Git has another meaning for this name: ${name}`),
+      })
+
+    expect(git(path, 'for-each-ref')).toBe(before)
+  })
+
+  test('prints commands that a shell runs as they are meant, whatever the name of the branch is', async () => {
+    const path = await aRepository()
+    const name = "it's;touch$IFS-ran;#"
+
+    const { stdout, stderr } = await propose(path, ['--branch', name])
+
+    expect(stdout).toBe(`${name}\n`)
+    const sh = (label: string) =>
+      execFileSync('sh', ['-ec', new RegExp(`${label}: +(.*)`).exec(stderr)?.[1] ?? 'exit 1'], {
+        cwd: path,
+        encoding: 'utf8',
+      })
+    expect(sh('Review')).toContain('Propose settings for agents')
+    sh('Discard')
+    expect(git(path, 'for-each-ref', '--format=%(refname)')).toBe('refs/heads/main\n')
+    expect(await readdir(path)).not.toContain('-ran')
   })
 
   test('refuses what the policy does not allow, and a file with a mistake', async () => {
@@ -154,4 +195,21 @@ describe('policy propose', () => {
     expect(answer.commit).toBe(git(path, 'rev-parse', 'only').trim())
     expect(answer.text).toBe('# ours\n\n# for the database\nredact_pii: true\n')
   })
+})
+
+test('policy set names the runs that it changes', async () => {
+  const set = async (...scope: string[]) => {
+    const run = () => runCli(['policy', 'set', '-', ...scope], { env, input: 'require_outcome: true\n' })
+    return [await run(), await run()].map(({ stdout }) => stdout.split('\n')[0])
+  }
+
+  expect(await set('--owner', 'ada')).toEqual([
+    'Changed for new runs of ada:',
+    'Nothing changed for new runs of ada.',
+  ])
+  expect(await set('--repository', 'https://git.example.com/a/b')).toEqual([
+    'Changed for new runs on https://git.example.com/a/b:',
+    'Nothing changed for new runs on https://git.example.com/a/b.',
+  ])
+  expect(await set()).toEqual(['Changed for all new runs:', 'Nothing changed for all new runs.'])
 })

@@ -121,6 +121,8 @@ it('is named by a URL without a password or a path', () => {
     host: 'proxy.example.com',
     port: 8080,
   })
+  for (const url of ['http://proxy:80', 'http://10.0.0.1:3128/', 'http://[2001:db8::1]:3128'])
+    expect(UpstreamProxyUrl.safeParse(url).success, url).toBe(true)
   expect(parseUpstreamProxy('http://[2001:db8::1]:3128/')).toEqual({ host: '2001:db8::1', port: 3128 })
   const refused = [
     'https://p:1',
@@ -128,6 +130,16 @@ it('is named by a URL without a password or a path', () => {
     'http://proxy',
     'http://proxy:8080/a',
     'http://p:99999',
+    'http://010.0.0.1:3128',
+    'http://1.2.3:3128',
+    'http://167772161:3128',
+    'http://0x7f.1:3128',
+    'http://0X0A000001:3128',
+    'http://10.0.0.1.:3128',
+    'http://PROXY.example.com:3128',
+    'http://[2001:db8:0::1]:3128',
+    'http://[2001:DB8::1]:3128',
+    'http://[::ffff:10.0.0.1]:3128',
   ]
   for (const url of refused) expect(UpstreamProxyUrl.safeParse(url).success, url).toBe(false)
 })

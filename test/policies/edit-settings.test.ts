@@ -1,8 +1,10 @@
 import { expect, it } from 'vitest'
+import { parseDocument } from 'yaml'
 import { settingsText } from '../../cli/init/settings-text.ts'
 import type { SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { editSettings } from '../../policies/agent/edit-settings.ts'
 import { parseRepositorySettings } from '../../policies/agent/settings.ts'
+import { processorMs } from '../helpers/processor-time.ts'
 
 function edited(text: string, settings: SandboxSettingsPatch, replaces = false): string {
   const result = editSettings(text, { settings, replaces })
@@ -26,6 +28,26 @@ it('adds keys at the end of a file, and to a file that has none', () => {
   )
   expect(edited('# ours\n', { budgets: { steps: 5 } })).toBe('# ours\n\nbudgets:\n  steps: 5\n')
   expect(edited('', { egress_hosts: ['a.example'] })).toBe('egress_hosts:\n  - a.example\n')
+})
+
+it.each([
+  ['---\n# ours\n', '---\n# ours\nshell_enabled: false\n'],
+  ['# ours\n---\n# more\n', '# ours\n---\n# more\nshell_enabled: false\n'],
+  ['--- # ours\n', '---\n# ours\nshell_enabled: false\n'],
+  ['null # ours\n# more\n', '# ours\nshell_enabled: false\n\n# more\n'],
+  ['# ours\n~ # more\n', '# ours\n# more\nshell_enabled: false\n'],
+  ['# ours\n\n# more\n', '# ours\n\n# more\n\nshell_enabled: false\n'],
+  ['\n\n# ours\n', '# ours\n\nshell_enabled: false\n'],
+  ['# ours\n...\n', '# ours\nshell_enabled: false\n...\n'],
+  [
+    '# ours\n--- null # more\n# here\n...\n# end\n',
+    '# ours\n---\n# more\nshell_enabled: false\n...\n# here\n# end\n',
+  ],
+  ['{} # ours\n', '{ shell_enabled: false } # ours\n'],
+  ['# ours\n{\n# here\n}\n# end\n', '# ours\n{ shell_enabled: false } # here\n\n# end\n'],
+  ['%YAML 1.2\n---\n# ours\n', '%YAML 1.2\n---\n# ours\nshell_enabled: false\n'],
+])('keeps the comments of a file without keys: %j', (text, after) => {
+  expect(edited(text, { shell_enabled: false })).toBe(after)
 })
 
 it('keeps the comments of the entries that stay', () => {
@@ -83,3 +105,16 @@ it('refuses a text that is no settings file, with the line', () => {
     ...{ ok: false, line: 2, reason: 'nonsense: is not a known key' },
   })
 })
+
+it.each([
+  ['blank lines', '\n'],
+  ['comments', '#\n'],
+  ['lines of a space', ' \n'],
+])('parses a file of %s once', (_what, line) => {
+  const text = line.repeat(16_384 / line.length)
+  const edits = () => editSettings(text, { settings: { shell_enabled: false }, replaces: false })
+
+  expect(cost(edits) / cost(() => parseDocument(text))).toBeLessThan(4)
+})
+
+const cost = (call: () => unknown): number => Math.min(...Array.from({ length: 10 }, () => processorMs(call)))

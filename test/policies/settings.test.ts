@@ -21,6 +21,25 @@ describe("a repository's settings", () => {
     expect(parseRepositorySettings(text)).toEqual({ ok: true, patch: {} })
   })
 
+  it.each(['\u0000', '\u0001', '\b', '\u000b', '\f', '\u001b', '\u007f', '\u0085', '\u009b'])(
+    'have no control character: %j',
+    (character) => {
+      const reason = `contains the control character U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}`
+      const refused = { ok: false, line: 2, reason }
+
+      expect(parseRepositorySettings(`redact_pii: true\r\n# a${character}`)).toEqual(refused)
+      expect(parseRepositorySettings(`# a\n${character}redact_pii: true`)).toEqual(refused)
+      expect(parseRepositorySettings(`setup_commands:\n  - "a${character}"\n`)).toEqual(refused)
+    },
+  )
+
+  it('may have tabs and Windows line ends', () => {
+    expect(parseRepositorySettings('redact_pii: true\t# a\r\n\t\r\n')).toEqual({
+      ok: true,
+      patch: { redact_pii: true },
+    })
+  })
+
   it.each([
     [
       'an unknown key',

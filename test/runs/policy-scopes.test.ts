@@ -56,7 +56,8 @@ describe('the policy of a repository', () => {
     const { set, networkOf } = await policies()
     await set({ network_enabled: false }, { repository: REPOSITORY })
 
-    for (const url of ['https://git.example.com/team/app2', 'https://git.example.com:8443/team/app'])
+    const names = ['git.example.com/team/app2', 'git.example.com/old/app', 'www.git.example.com/team/app']
+    for (const url of [...names, 'git.example.com:8443/team/app'].map((name) => `https://${name}`))
       expect(await networkOf('ada', clone(url)), url).toBe(true)
     expect(await networkOf('ada')).toBe(true)
     expect(await networkOf('ada', { kind: 'run', runId: 'run_1' })).toBe(true)

@@ -1,37 +1,45 @@
 import { expect, it } from 'vitest'
-import { SandboxSettings } from '../../contracts/policy.ts'
+import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { ProposePolicy, type ProposePolicyInput } from '../../contracts/policy-proposal.ts'
 import { createPolicyProposals } from '../../runtime/api/runs/admit/propose-policy.ts'
-import type { SandboxPolicy } from '../../runtime/api/runs/admit/sandbox-policy.ts'
 import type { Caller } from '../../runtime/api/runs/service.ts'
-import type { RunRow, Store } from '../../runtime/store/store.ts'
+import type { RunRow } from '../../runtime/store/store.ts'
 
 const REPOSITORY = 'https://git.example.com/Team/App'
 const FILE = '# ours\nshell_enabled: true\n'
-const ada = { owner: 'ada', role: 'user' } as Caller
+const ada: Caller = { owner: 'ada', role: 'user' }
 
-type Workspace = Partial<RunRow['workspace']>
-
-function proposals(runs: readonly Workspace[] = [], ceiling: object = {}) {
+function proposals(
+  runs: readonly RunRow['workspace'][] = [],
+  ceiling: SandboxSettingsPatch = {},
+  ofRun: SandboxSettingsPatch = ceiling,
+) {
   const asked: unknown[] = []
   const store = {
     listRuns: async (filter: unknown) => {
       asked.push(filter)
       return { items: runs.map((workspace, index) => ({ id: `run_${index}`, workspace })) }
     },
-  } as unknown as Store
-  const policy = { read: async () => SandboxSettings.parse(ceiling) } as unknown as SandboxPolicy
+  }
+  const askedOf: unknown[] = []
+  const policy = {
+    read: async () => SandboxSettings.parse(ceiling),
+    of: async (run: unknown) => {
+      askedOf.push(run)
+      return SandboxSettings.parse(ofRun)
+    },
+  }
   const { proposePolicy } = createPolicyProposals({ store }, policy)
   const propose = (wanted: ProposePolicyInput, repository?: string) =>
     proposePolicy(ada, ProposePolicy.parse(wanted), repository === undefined ? {} : { repository })
-  return { propose, asked }
+  return { propose, asked, askedOf }
 }
 
 it('changes the file that came with the last run on the repository, if the request has none', async () => {
   const { propose, asked } = proposals([
     { kind: 'empty' },
     { kind: 'git', url: 'https://git.example.com/team/other', settings: 'redact_pii: true\n' },
-    { kind: 'git', url: `${REPOSITORY.toLowerCase()}.git`, settings: FILE },
+    { kind: 'git', url: `${REPOSITORY.toLowerCase()}.GIT.git`, settings: FILE },
     { kind: 'git', url: REPOSITORY, settings: 'redact_pii: false\n' },
   ])
 
@@ -69,6 +77,26 @@ it('proposes a new file if the repository has no settings file', async () => {
   expect(asked).toEqual([])
 })
 
+it('returns the settings of a run that the caller starts, with the policies of the owner and of the repository', async () => {
+  const { propose, askedOf } = proposals(
+    [],
+    {},
+    { redact_pii: true, shell_enabled: false, budgets: { steps: 5 } },
+  )
+  const wanted = { settings: { require_approval_for_all_shell: true }, file: null }
+
+  const { text, settings } = await propose(wanted, REPOSITORY)
+  await propose(wanted)
+
+  expect(text).toBe('require_approval_for_all_shell: true\n')
+  expect(settings).toMatchObject({
+    require_approval_for_all_shell: true,
+    shell_enabled: false,
+    budgets: { steps: 5 },
+  })
+  expect(askedOf).toEqual([{ owner: 'ada', workspace: { kind: 'git', url: REPOSITORY } }, { owner: 'ada' }])
+})
+
 it('refuses settings beyond the policy, patterns that cannot act, and a file with a mistake', async () => {
   const { propose } = proposals([], { require_approval_for_all_shell: true })
   const refused = (message: string) => ({
@@ -84,5 +112,25 @@ it('refuses settings beyond the policy, patterns that cannot act, and a file wit
   )
   await expect(propose({ settings: {}, file: 'nonsense: 1\n' })).rejects.toMatchObject(
     refused('the present settings file, line 1: nonsense'),
+  )
+})
+
+it('refuses a file that is too long to be changed, wherever it is from', async () => {
+  const long = '#'.repeat(16_385)
+  const { propose } = proposals([{ kind: 'git', url: REPOSITORY, settings: long }])
+  const settings = { shell_enabled: false }
+  const refused = (file: string) => ({
+    code: 'invalid_request',
+    message: `${file} has more than 16384 characters, the most that a proposal can change`,
+  })
+
+  expect(ProposePolicy.safeParse({ settings, file: long }).error?.issues).toMatchObject([
+    { path: ['file'], message: 'must be a settings file of at most 16384 characters' },
+  ])
+  await expect(propose({ settings }, REPOSITORY)).rejects.toMatchObject(
+    refused('the present settings file of the run run_0'),
+  )
+  await expect(propose({ settings, file: long.slice(1) })).rejects.toMatchObject(
+    refused('the changed settings file'),
   )
 })

@@ -74,6 +74,10 @@ function sshReason(text: string): string {
   return `SSH has no way out of a sandbox. Use the https URL of the repository: ${instead}.`
 }
 
+/** The same for all spellings of a repository. Many servers ignore case, so another spelling must not be a way around a policy. */
+export const repositoryKey = ({ host, port, path }: GitUrl): string =>
+  `${host}:${port}/${path.toLowerCase().replace(/(?:\.git)+$/, '')}`
+
 const CONTROL = /[\p{Cc}\p{Cf}]/u
 /** Why a ref cannot be used. Undefined if it can. */
 export function refFault(ref: string): string | undefined {

@@ -1,49 +1,74 @@
 import { createHash } from 'node:crypto'
 import { SETTINGS_FILE } from '../../../../contracts/policy.ts'
-import type { PolicyProposal, ProposalScope, ProposePolicy } from '../../../../contracts/policy-proposal.ts'
+import {
+  MAX_PROPOSED_FILE,
+  type PolicyProposal,
+  type ProposalScope,
+  type ProposePolicy,
+} from '../../../../contracts/policy-proposal.ts'
 import { editSettings } from '../../../../policies/agent/edit-settings.ts'
-import { parseGitUrl } from '../../../../policies/agent/egress/git-url.ts'
-import { patternProblems } from '../../../../policies/agent/settings.ts'
+import { parseGitUrl, repositoryKey } from '../../../../policies/agent/egress/git-url.ts'
 import { SandboxError } from '../../../kit/errors.ts'
-import type { RunDeps } from '../deps.ts'
+import type { RunRow } from '../../../store/store.ts'
 import { patchOfFile } from '../results/unified-diff.ts'
 import type { Caller, RunService } from '../service.ts'
-import { notGranted, type SandboxPolicy, settingsOfRun } from './sandbox-policy.ts'
+import { problemsOf, type SandboxPolicy, settingsOfRun } from './sandbox-policy.ts'
 import { parseSettings } from './settings-file.ts'
 
 /** How many of the caller's last runs are looked at. */
 const MAX_RUNS = 200
 
+/** A file that differs in thousands of lines is shown as replaced. The comparison blocks the service. */
+const MAX_COMPARE_MS = 40
+
+interface LastRuns {
+  listRuns(filter: {
+    readonly owner: string
+    readonly limit: number
+  }): Promise<{ readonly items: readonly Pick<RunRow, 'id' | 'workspace'>[] }>
+}
+
 type Base = { readonly base: PolicyProposal['base']; readonly text: string | undefined }
 
 /** Changes of the settings file of a repository, which people apply themselves. Nothing is stored. */
 export function createPolicyProposals(
-  { store }: { readonly store: Pick<RunDeps['store'], 'listRuns'> },
-  policy: Pick<SandboxPolicy, 'read'>,
+  { store }: { readonly store: LastRuns },
+  policy: Pick<SandboxPolicy, 'of' | 'read'>,
 ): Pick<RunService, 'proposePolicy'> {
   return {
     async proposePolicy(caller, wanted, scope = {}) {
       const above = await policy.read(caller, scope)
-      const problems = [...patternFaults(wanted), ...notGranted(above, wanted.settings)]
+      const problems = problemsOf(above, wanted.settings)
       if (problems.length > 0) throw new SandboxError('invalid_request', problems.join('; '))
       const { base, text } = await presentFile(store, caller, { wanted, scope })
+      requireShort(text, `the present settings file${whose(base)}`)
       const edit = editSettings(text ?? '', { settings: wanted.settings, replaces: wanted.replace })
       if (!edit.ok)
         throw new SandboxError(
           'invalid_request',
           `the present settings file${whose(base)}, line ${edit.line}: ${edit.reason}`,
         )
+      requireShort(edit.text, 'the changed settings file')
       const patch = parseSettings(edit.text, 'the changed settings file')
       return {
         ...{ path: SETTINGS_FILE.path, base, text: edit.text, diff: diffOf(text, edit.text) },
-        settings: settingsOfRun(above, patch),
+        settings: settingsOfRun(await policyOfRun(policy, caller, scope), patch),
       }
     },
   }
 }
 
-const patternFaults = ({ settings }: ProposePolicy): string[] =>
-  patternProblems(settings).map(({ index, message }) => `destructive_command_patterns.${index}: ${message}`)
+/** The policy of a run that the caller starts, with the one of the owner. */
+const policyOfRun = ({ of }: Pick<SandboxPolicy, 'of'>, { owner }: Caller, { repository }: ProposalScope) =>
+  of({ owner, ...(repository !== undefined && { workspace: { kind: 'git', url: repository } }) })
+
+function requireShort(text: string | undefined, file: string): void {
+  if (text === undefined || text.length <= MAX_PROPOSED_FILE) return
+  throw new SandboxError(
+    'invalid_request',
+    `${file} has more than ${MAX_PROPOSED_FILE} characters, the most that a proposal can change`,
+  )
+}
 
 const whose = (base: Base['base']): string => (base.kind === 'run' ? ` of the run ${base.runId}` : '')
 
@@ -54,28 +79,26 @@ interface Wanted {
 
 /** The text of the request, or the one that came with the caller's last run on the repository. */
 async function presentFile(
-  store: Pick<RunDeps['store'], 'listRuns'>,
+  store: LastRuns,
   { owner }: Caller,
   { wanted: { file }, scope: { repository } }: Wanted,
 ): Promise<Base> {
   if (file !== undefined) return { base: { kind: 'request' }, text: file ?? undefined }
   const none: Base = { base: { kind: 'none' }, text: undefined }
   if (repository === undefined) return none
+  const key = keyOf(repository)
   const { items } = await store.listRuns({ owner, limit: MAX_RUNS })
   for (const { id, workspace } of items)
-    if (workspace.kind === 'git' && isSameRepository(workspace.url, repository))
+    if (workspace.kind === 'git' && keyOf(workspace.url) === key)
       return workspace.settings === undefined
         ? none
         : { base: { kind: 'run', runId: id }, text: workspace.settings }
   return none
 }
 
-/** Many servers ignore case. */
-function isSameRepository(one: string, other: string): boolean {
-  const [first, second] = [parseGitUrl(one), parseGitUrl(other)]
-  if (!first.ok || !second.ok) return false
-  const nameOf = ({ host, port, path }: typeof first.repository) => `${host}:${port}/${path.toLowerCase()}`
-  return nameOf(first.repository) === nameOf(second.repository)
+function keyOf(url: string): string | undefined {
+  const parsed = parseGitUrl(url)
+  return parsed.ok ? repositoryKey(parsed.repository) : undefined
 }
 
 function diffOf(before: string | undefined, after: string): string {
@@ -89,6 +112,7 @@ function diffOf(before: string | undefined, after: string): string {
   const { text } = patchOfFile(
     { path: SETTINGS_FILE.path, before: version(old), after: version(recent) },
     { before: old, after: recent },
+    MAX_COMPARE_MS,
   )
   return Buffer.from(text, 'latin1').toString('utf8')
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type PolicyScope, SandboxSettings, SandboxSettingsPatch } from '../../../../contracts/policy.ts'
-import { parseGitUrl } from '../../../../policies/agent/egress/git-url.ts'
+import { parseGitUrl, repositoryKey } from '../../../../policies/agent/egress/git-url.ts'
 import { patternProblems } from '../../../../policies/agent/settings.ts'
 import { tighten, widenings } from '../../../../policies/agent/tighten.ts'
 import { canonicalJson } from '../../../kit/canonical-json.ts'
@@ -21,7 +21,7 @@ const patternFaults = (patch: SandboxSettingsPatch): string[] =>
   patternProblems(patch).map(({ index, message }) => `destructive_command_patterns.${index}: ${message}`)
 
 /** Everything that is wrong with a patch: patterns that cannot act, wishes beyond the ceiling. */
-const problemsOf = (ceiling: SandboxSettings, patch: SandboxSettingsPatch): string[] => [
+export const problemsOf = (ceiling: SandboxSettings, patch: SandboxSettingsPatch): string[] => [
   ...patternFaults(patch),
   ...notGranted(ceiling, patch),
 ]
@@ -152,9 +152,7 @@ function nameOf({ repository, owner }: PolicyScope): string {
   if (repository === undefined) return SETTING
   const parsed = parseGitUrl(repository)
   if (!parsed.ok) throw new SandboxError('invalid_request', parsed.reason)
-  const { host, port, path } = parsed.repository
-  // Many servers ignore case, so another spelling must not be a way around the policy.
-  return `${SETTING}/repository/${host}:${port}/${path.toLowerCase().replace(/(?:\.git)+$/, '')}`
+  return `${SETTING}/repository/${repositoryKey(parsed.repository)}`
 }
 
 function wordsOf({ repository, owner }: PolicyScope): string {

@@ -31,7 +31,7 @@ const MAX_COMPARE_MS = 200
 const BINARY_SEARCH_BYTES = 8_000
 
 /** The change of one file in the format of `git diff`. */
-export function patchOfFile(pair: FilePair, contents: Contents): FilePatch {
+export function patchOfFile(pair: FilePair, contents: Contents, maxCompareMs = MAX_COMPARE_MS): FilePatch {
   const { path, from = path, before, after } = pair
   const head = [`diff --git ${quoted(`a/${from}`)} ${quoted(`b/${path}`)}`, ...modeLines(pair)]
   const sides = [
@@ -43,7 +43,7 @@ export function patchOfFile(pair: FilePair, contents: Contents): FilePatch {
   const recent = after ? contents.after : EMPTY
   if (!old || !recent || isBinary(old) || isBinary(recent))
     return { text: linesOf([...head, `Binary files ${sides[0]} and ${sides[1]} differ`]) }
-  const hunks = hunksOf(old.toString('latin1'), recent.toString('latin1'))
+  const hunks = hunksOf([old.toString('latin1'), recent.toString('latin1')], maxCompareMs)
   if (hunks.length === 0) return unchanged(head)
   return {
     text: linesOf([...head, `--- ${sides[0]}`, `+++ ${sides[1]}`, ...hunks.flatMap(hunkLines)]),
@@ -89,8 +89,8 @@ const range = (start: number, lines: number) =>
 
 type Hunk = { oldStart: number; oldLines: number; newStart: number; newLines: number; lines: string[] }
 
-function hunksOf(before: string, after: string): Hunk[] {
-  const options = { context: CONTEXT, timeout: MAX_COMPARE_MS }
+function hunksOf([before, after]: readonly [string, string], timeout: number): Hunk[] {
+  const options = { context: CONTEXT, timeout }
   const patch = structuredPatch('', '', before, after, '', '', options)
   return patch?.hunks ?? [replacement(before, after)]
 }

@@ -1,0 +1,71 @@
+import { lstat, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Repository } from '../../runtime/git/find-git.ts'
+import { absent } from '../../runtime/git/read-data.ts'
+import { CliError } from '../cli-error.ts'
+import { EXIT } from '../exit-status.ts'
+import type { IsolatedGit } from '../program-call/isolated-git.ts'
+import { visible } from '../terminal/visible.ts'
+
+/** A ref that git is to create in a repository. */
+export interface RefTarget {
+  /** The folder of the working tree. */
+  readonly folder: string
+  readonly repository: Repository
+  readonly ref: string
+  /** @default the user of this process */
+  readonly uid?: number | undefined
+}
+
+/**
+ * Git follows links when it writes objects and logs of refs, and with `--git-dir` it does not check the owner. A sandbox may
+ * have written the repository, and a link in it could make git append to any file of the user. Throws if git would write
+ * outside the repository, or into a repository of another user.
+ */
+export async function requireSafeTarget(git: IsolatedGit, target: RefTarget): Promise<void> {
+  const { folder, ref, uid = process.geteuid?.() } = target
+  const { gitDir, commonDir } = target.repository
+  for (const path of new Set([folder, join(folder, '.git'), gitDir, commonDir])) await requireOwner(path, uid)
+  await requireFileRefs(git, join(commonDir, 'config'))
+  await requireNoLinks(join(commonDir, 'objects'))
+  for (const path of [ref, `logs/${ref}`]) await requirePath(commonDir, path.split('/'))
+}
+
+async function requireOwner(path: string, uid: number | undefined): Promise<void> {
+  const stats = await lstat(path)
+  if (uid !== undefined && stats.uid !== uid)
+    throw unsafe(`${path} belongs to another user (uid ${stats.uid})`)
+}
+
+/** The value may name a folder outside the repository. Git reads it from no other file. */
+async function requireFileRefs(git: IsolatedGit, config: string): Promise<void> {
+  const { status, stdout } = await git(['config', '--file', config, '--get-all', 'extensions.refstorage'])
+  if (status === 0 && stdout.trim() !== 'files')
+    throw unsafe(`${config} sets extensions.refStorage, which is not supported`)
+}
+
+/** The folders in which git creates objects and packs. */
+async function requireNoLinks(objects: string): Promise<void> {
+  await requirePath(objects, [])
+  for (const entry of await readdir(objects, { withFileTypes: true }))
+    if (entry.isSymbolicLink()) throw unsafe(`${join(objects, entry.name)} is a symbolic link`)
+}
+
+/** Every folder down to a file, and the file itself. What does not exist is created by git. */
+async function requirePath(start: string, below: readonly string[]): Promise<void> {
+  const paths = below.map((_, index) => join(start, ...below.slice(0, index + 1)))
+  for (const path of [start, ...paths]) {
+    const stats = await lstat(path).catch(absent)
+    if (stats === undefined) return
+    if (stats.isSymbolicLink()) throw unsafe(`${path} is a symbolic link`)
+    // Git appends to a log that exists. A second name of the file could be outside the repository.
+    if (!stats.isDirectory() && (path !== paths.at(-1) || !stats.isFile() || stats.nlink > 1))
+      throw unsafe(`${path} is not a folder or a file of its own`)
+  }
+}
+
+const unsafe = (reason: string): CliError =>
+  new CliError(`This repository is not safe to write to: ${visible(reason)}.`, {
+    status: EXIT.refused,
+    hint: 'Nothing was changed. A sandbox may have changed the repository: find out why before you use it.',
+  })
