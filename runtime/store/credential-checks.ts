@@ -19,6 +19,7 @@ export interface CredentialCheckStore {
   claimCredentialCheck(id: string): Promise<CredentialCheckRow | undefined>
   /** Records the verdict of a check that was begun. The first one stays. */
   endCredentialCheck(id: string, verdict: CredentialVerdict): Promise<void>
-  readCredentialVerdict(id: string): Promise<CredentialVerdict | undefined>
+  /** Returns `waiting` before the verdict, and undefined without such a check: it was deleted, with the data of its owner for example. */
+  readCredentialVerdict(id: string): Promise<CredentialVerdict | 'waiting' | undefined>
   deleteCredentialCheck(id: string): Promise<void>
 }

@@ -80,6 +80,22 @@ describe('a credential that a person sets in a cluster', () => {
   })
 })
 
+it('fails at once if the data of its owner is erased during the check, and stores nothing', async () => {
+  const { startApi, startReplica, store } = await givenDeployment({ port: 443 })
+  const api = await startApi()
+  await startReplica(api.url, { isWithBroker: false })
+
+  const failure = codeOf(api.set(ACCEPTED))
+  await until('the check waits', async () => (await store.listCredentialChecks()).length === 1)
+  await store.eraseOwner(ADA.owner)
+
+  expect(await failure).toMatchObject({
+    code: 'conflict',
+    message: expect.stringContaining('An operator has erased your data'),
+  })
+  expect(await store.listUserCredentials()).toEqual([])
+})
+
 describe('a credential that cannot be checked in a cluster is stored, and the answer has the reason', () => {
   it('without a replica of the proxy', async () => {
     const { startApi, store } = await givenDeployment({ port: 443 })
@@ -272,7 +288,7 @@ describe('the routes for checks', () => {
     }
     // A verdict about a check that nobody has begun.
     await end('credentials-token')
-    expect(await store.readCredentialVerdict(id)).toBeUndefined()
+    expect(await store.readCredentialVerdict(id)).toBe('waiting')
 
     expect(await begin('credentials-token')).toEqual({ status: 200, hasValue: true })
     expect(await begin('credentials-token')).toEqual({ status: 404, hasValue: false })

@@ -32,14 +32,15 @@ export function testCredentialChecks(engine: StoreUnderTest): void {
 
       expect(claims.filter((claim) => claim !== undefined)).toEqual([check])
       expect(await store().listCredentialChecks()).toEqual([other.id])
-      expect(await store().readCredentialVerdict(id)).toBeUndefined()
+      expect(await store().readCredentialVerdict(id)).toBe('waiting')
       await store().endCredentialCheck(id, { verdict: 'refused', status: 401 })
       await store().endCredentialCheck(id, { verdict: 'accepted' })
       await store().endCredentialCheck(other.id, { verdict: 'accepted' })
       expect(await store().readCredentialVerdict(id)).toEqual({ verdict: 'refused', status: 401 })
-      expect(await store().readCredentialVerdict(other.id)).toBeUndefined()
+      expect(await store().readCredentialVerdict(other.id)).toBe('waiting')
       for (const one of [check, other]) await store().deleteCredentialCheck(one.id)
       expect(await store().claimCredentialCheck(other.id)).toBeUndefined()
+      expect(await store().readCredentialVerdict(other.id)).toBeUndefined()
     })
 
     it('end with their time, and are deleted with the data of their owner', async () => {

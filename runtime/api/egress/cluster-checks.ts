@@ -4,6 +4,7 @@ import type { EgressCredentialAnswer } from '../../../contracts/egress-control.t
 import { unchecked } from '../../credential-check/run-check.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { delay } from '../../kit/deadline.ts'
+import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { UserCredentialRow } from '../../store/service-rows.ts'
 import type { Store } from '../../store/store.ts'
@@ -32,6 +33,12 @@ const LOOK_EVERY_MS = 200
 const PROXY_SEEN_MS = 30_000
 const NO_REPLICA = 'no replica of the egress proxy is connected to the service'
 
+const erased = () =>
+  new SandboxError(
+    'conflict',
+    'An operator has erased your data while this credential was checked, so it is not set. Set it again if you continue to use the service.',
+  )
+
 export interface ClusterChecks extends ReplicaChecks {
   readonly askServer: AskServer
 }
@@ -46,12 +53,13 @@ export function createClusterChecks({
   log,
   waitMs = CREDENTIAL_CHECK.waitMs,
 }: ClusterChecksOptions): ClusterChecks {
-  const untilAnswered = async (id: string): Promise<CredentialVerdict> => {
-    const giveUpAt = performance.now() + waitMs
+  /** `giveUpAt` is before the end of the row, so only the erasure of the owner deletes the row earlier. */
+  const untilAnswered = async (id: string, giveUpAt: number): Promise<CredentialVerdict> => {
     while (performance.now() < giveUpAt) {
       await delay(LOOK_EVERY_MS)
       const verdict = await store.readCredentialVerdict(id)
-      if (verdict) return verdict
+      if (verdict === undefined && performance.now() < giveUpAt) throw erased()
+      if (verdict !== undefined && verdict !== 'waiting') return verdict
     }
     return unchecked(`no replica of the egress proxy has asked its server within ${waitMs / 1000} seconds`)
   }
@@ -59,10 +67,11 @@ export function createClusterChecks({
     async askServer(plan, { row }) {
       if ((await store.countProxies(PROXY_SEEN_MS)) === 0) return unchecked(NO_REPLICA)
       const id = randomUUID()
+      const giveUpAt = performance.now() + waitMs
       if (!(await store.insertCredentialCheck({ id, credential: row, plan }, waitMs)))
         return unchecked('too many credentials are checked at the moment')
       try {
-        return await untilAnswered(id)
+        return await untilAnswered(id, giveUpAt)
       } finally {
         await bestEffort(log, 'delete the check of a credential', () => store.deleteCredentialCheck(id))
       }

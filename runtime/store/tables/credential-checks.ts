@@ -98,13 +98,14 @@ async function listChecks({ db, engine }: Scope): Promise<string[]> {
   return rows.map(idOf)
 }
 
-async function readVerdict({ db }: Scope, id: string): Promise<CredentialVerdict | undefined> {
+async function readVerdict({ db }: Scope, id: string): Promise<CredentialVerdict | 'waiting' | undefined> {
   const row = await db
     .selectFrom('credential_checks')
     .select('verdict_json')
     .where('id', '=', id)
     .executeTakeFirst()
-  return row && new RowReader('credential_checks', row).optionalJson('verdict_json', CredentialVerdict)
+  if (!row) return undefined
+  return new RowReader('credential_checks', row).optionalJson('verdict_json', CredentialVerdict) ?? 'waiting'
 }
 
 export const credentialCheckStore = (reading: Scope, write: Write): CredentialCheckStore => ({
