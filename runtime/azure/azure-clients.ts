@@ -3,7 +3,7 @@ import { type TokenCredential, WorkloadIdentityCredential } from '@azure/identit
 import { SecretClient } from '@azure/keyvault-secrets'
 import { SECRET_VERSION } from '../../contracts/secrets.ts'
 import { SandboxError } from '../kit/errors.ts'
-import { ResponseObserver } from './azure-fault.ts'
+import { ResponseObserver, type VaultChange } from './azure-fault.ts'
 import type { Held } from './held-credential.ts'
 import type { ProxyAddress, WorkloadIdentity } from './workload-identity.ts'
 
@@ -63,12 +63,16 @@ export type VaultPlace = { readonly identity: WorkloadIdentity; readonly vaultUr
 /** A secret, and the version to read. @default the newest version */
 export type SecretPlace = { readonly name: string; readonly version?: string | undefined }
 
+/** One attempt of a change. */
+export type ChangeAttempt = { readonly signal: AbortSignal; readonly change?: VaultChange }
+
 /** Runs one call of the SDK. Throws the errors of `ResponseObserver.classify`. */
 async function callVault<T>(
   { identity, vaultUrl }: VaultPlace,
   call: (client: SecretClient) => Promise<T>,
+  change?: VaultChange,
 ): Promise<T> {
-  const observer = new ResponseObserver()
+  const observer = new ResponseObserver(change)
   const credential = identityFor(identity, scopeOf(vaultUrl), observer)
   const client = new SecretClient(vaultUrl, credential, pipeline(observer, 'vault', identity.proxy))
   return call(client).catch((error: unknown) => {
@@ -98,10 +102,10 @@ export async function readSecret(
 export async function writeSecret(
   place: VaultPlace,
   { name, value, isEnabled }: { readonly name: string; readonly value: string; readonly isEnabled: boolean },
-  signal: AbortSignal,
+  { signal, change }: ChangeAttempt,
 ): Promise<string> {
   const options = { abortSignal: signal, enabled: isEnabled }
-  const { properties } = await callVault(place, (client) => client.setSecret(name, value, options))
+  const { properties } = await callVault(place, (client) => client.setSecret(name, value, options), change)
   const { version } = properties
   if (version !== undefined && SECRET_VERSION.test(version)) return version
   throw new SandboxError('credential_unavailable', 'the response of the vault was invalid')

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { composeUserCredentials } from '../../runtime/api/compose-user-credentials.ts'
 import { createUserVault, inVault } from '../../runtime/api/credentials/user-vault.ts'
 import { loadDeploymentKeys } from '../../runtime/api/keys/deployment-keys.ts'
@@ -81,7 +81,7 @@ it('leaves a disabled version without the value when a credential is removed', a
   const { azure, vault, name } = await aVault(['setSecret', 'getSecret'])
   const version = await vault.write(ADA, VALUE)
 
-  await vault.disable(ADA)
+  await vault.disable(ADA, 'It is still set')
 
   const newest = azure.vault.versionsOf(name).at(-1)
   expect(newest?.enabled).toBe(false)
@@ -99,11 +99,64 @@ it('leaves no version that AgentHost could read when a change is undone, and say
   await vault.write(ADA, VALUE)
   expect(await newest()).toBe(VALUE)
 
-  await vault.undo(ADA)
+  await vault.disable(ADA, 'It is still there')
 
   await expect(newest()).rejects.toMatchObject({ code: 'credential_forbidden' })
   azure.vault.roles[azure.settings.identity.clientId] = []
-  await expect(vault.undo(ADA)).rejects.toThrow('The value that you sent is still in the vault')
+  await expect(vault.disable(ADA, 'It is still there')).rejects.toThrow('It is still there. An operator must')
+})
+
+it('has nothing to disable in a secret that was deleted', async () => {
+  const { azure, vault, name } = await aVault()
+  await vault.write(ADA, VALUE)
+  await vault.delete(ADA)
+
+  await vault.disable(ADA, 'It is still there')
+
+  expect(azure.vault.deletedNames()).toEqual([name])
+})
+
+describe('a write whose answer is lost', () => {
+  /** The vault carries out the write, and accepts no second attempt. */
+  const LOST: readonly Fault[] = ['none', 'answer-lost', error(429, 'Throttled', { 'retry-after': '3600' })]
+
+  it('is followed by a disabled version, and the error does not claim that nothing was stored', async () => {
+    const { azure, vault, name } = await aVault()
+    azure.vault.failNext(...LOST)
+
+    const failure = await vault.write(ADA, VALUE).catch((cause: Error) => cause)
+
+    expect(failure).toMatchObject({ code: 'credential_unavailable' })
+    expect(String(failure)).toContain(
+      'The value that you sent is not used, but the vault may keep it in an old version until your data is erased. Try again.',
+    )
+    const versions = azure.vault.versionsOf(name)
+    expect(versions.map(({ value, enabled }) => [value === VALUE, enabled])).toEqual([
+      [true, true],
+      [false, false],
+    ])
+  })
+
+  it('is reported with the next steps if the vault does not accept a disabled version either', async () => {
+    const { azure, vault } = await aVault()
+    azure.vault.failNext(...LOST, error(429, 'Throttled', { 'retry-after': '3600' }))
+
+    const failure = String(await vault.write(ADA, VALUE).catch((cause: Error) => cause))
+
+    expect(failure).toContain('The value that you sent may be in the vault, and could not be disabled there.')
+    expect(failure).toContain(
+      'Set the credential again, or remove it if "agentweaver credential list" shows it.',
+    )
+  })
+
+  it('is a success if the next attempt is one', async () => {
+    const { azure, vault, name } = await aVault()
+    azure.vault.failNext('none', 'answer-lost')
+
+    const version = await vault.write(ADA, VALUE)
+
+    expect(azure.vault.versionsOf(name).at(-1)).toMatchObject({ id: version, value: VALUE, enabled: true })
+  })
 })
 
 it('deletes all versions without the right to read deleted ones, and accepts that the secret does not exist', async () => {
@@ -144,7 +197,7 @@ it('deletes what an erased owner has in the vault, and nothing of others', async
   // Ada has removed this one: no row names it, and the vault has its earlier version.
   const removed = { owner: 'ada', kind: 'git', target: 'gitlab.example.com' } as const
   await vault.write(removed, VALUE)
-  await vault.disable(removed)
+  await vault.disable(removed, 'It is still set')
   const hosts = { git: new Set([removed.target]), registry: new Set(['npm.example.com']) }
   const erase = users.eraserFor({ provider: {} as never, hosts }, { models: { names: {} } })
 
