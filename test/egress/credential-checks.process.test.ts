@@ -217,7 +217,8 @@ describe('a credential in the vault', () => {
 
     expect(await codeOf(api.set(WRONG, 'github'))).toEqual({
       code: 'invalid_request',
-      message: 'GitHub does not accept this value: 401 Unauthorized. Nothing was stored.',
+      message:
+        'GitHub does not accept this value: 401 Unauthorized. It is not used. The vault keeps it in an old version until your data is erased.',
     })
     expect(await store.listUserCredentials()).toEqual([])
     const [name = ''] = azure.vault.names()
