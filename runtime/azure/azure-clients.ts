@@ -1,6 +1,7 @@
 import { access, constants } from 'node:fs/promises'
 import { type TokenCredential, WorkloadIdentityCredential } from '@azure/identity'
 import { SecretClient } from '@azure/keyvault-secrets'
+import type { ErrorCode } from '../../contracts/errors.ts'
 import { SECRET_VERSION } from '../../contracts/secrets.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { ResponseObserver, type VaultChange } from './azure-fault.ts'
@@ -113,23 +114,33 @@ export async function writeSecret(
 
 /**
  * Deletes all versions of a secret. Until the vault purges them, it keeps them, and no caller can read them. Returns the time of
- * the purge, and undefined if there is no such secret.
+ * the purge, also if the secret was deleted before; `absent` if there is none; and `unknown` if this identity may not read the
+ * properties of deleted secrets.
  */
 export async function deleteSecret(
   place: VaultPlace,
   name: string,
-  signal: AbortSignal,
-): Promise<Date | undefined> {
+  { signal, change }: ChangeAttempt,
+): Promise<Date | 'absent' | 'unknown'> {
+  const options = { abortSignal: signal }
   try {
-    const deletion = await callVault(place, (client) =>
-      client.beginDeleteSecret(name, { abortSignal: signal }),
-    )
-    return deletion.getResult()?.scheduledPurgeDate
+    const deletion = await callVault(place, (client) => client.beginDeleteSecret(name, options), change)
+    return deletion.getResult()?.scheduledPurgeDate ?? 'unknown'
   } catch (error) {
-    if (error instanceof SandboxError && error.code === 'credential_absent') return undefined
-    throw error
+    if (!hasCode(error, 'credential_absent')) throw error
+    return callVault(place, (client) => client.getDeletedSecret(name, options)).then(
+      ({ scheduledPurgeDate = 'unknown' as const }) => scheduledPurgeDate,
+      (failure: unknown) => {
+        if (hasCode(failure, 'credential_absent')) return 'absent' as const
+        if (hasCode(failure, 'credential_forbidden')) return 'unknown' as const
+        throw failure
+      },
+    )
   }
 }
+
+const hasCode = (error: unknown, code: ErrorCode): boolean =>
+  error instanceof SandboxError && error.code === code
 
 /** Requests a token of the pod's identity. Throws the errors of `ResponseObserver.classify`. */
 export async function readAccessToken(

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { composeUserCredentials } from '../../runtime/api/compose-user-credentials.ts'
-import { createUserVault, inVault } from '../../runtime/api/credentials/user-vault.ts'
+import { createUserVault, inVault, type SecretPurge } from '../../runtime/api/credentials/user-vault.ts'
 import { loadDeploymentKeys } from '../../runtime/api/keys/deployment-keys.ts'
 import { readerOfVault } from '../../runtime/egress/cluster/user-vault.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
@@ -27,6 +27,9 @@ const placeOf = ({ settings: { identity, vaultUrl = '' } }: Pick<Azure, 'setting
   identity,
   vaultUrl,
 })
+
+const daysUntil = (purge: SecretPurge | undefined) =>
+  Math.round(((purge?.at.getTime() ?? 0) - Date.now()) / 86_400_000)
 
 /** The vault as the API uses it, with the rights of its role. */
 async function aVault(may: readonly ('getSecret' | 'setSecret' | 'deleteSecret')[] = WRITER) {
@@ -109,7 +112,7 @@ it('leaves no version that AgentHost could read when a change is undone, and say
 it('has nothing to disable in a secret that was deleted', async () => {
   const { azure, vault, name } = await aVault()
   await vault.write(ADA, VALUE)
-  await vault.delete(ADA)
+  await vault.delete(ADA, true)
 
   await vault.disable(ADA, 'It is still there')
 
@@ -163,8 +166,8 @@ it('deletes all versions without the right to read deleted ones, and accepts tha
   const { azure, vault, name } = await aVault()
   await vault.write(ADA, VALUE)
 
-  await vault.delete(ADA)
-  await vault.delete({ ...ADA, owner: 'bob' })
+  await vault.delete(ADA, true)
+  await vault.delete({ ...ADA, owner: 'bob' }, false)
 
   expect(azure.vault.names()).toEqual([])
   expect(azure.vault.deletedNames()).toEqual([name])
@@ -206,16 +209,47 @@ it('deletes what an erased owner has in the vault, and nothing of others', async
 
   const nameOf = (of: Parameters<typeof vault.secretOf>[0]) => vault.secretOf(of, '0'.repeat(32)).name
   expect(azure.vault.deletedNames()).toEqual([nameOf(ADA), nameOf(removed)])
-  const days = ((purgedAt?.getTime() ?? 0) - Date.now()) / 86_400_000
-  expect(Math.round(days)).toBe(90)
-  expect(again).toBeUndefined()
+  expect(purgedAt).toEqual({ at: expect.any(Date), isExact: true })
+  expect(daysUntil(purgedAt)).toBe(90)
+  // The rows still exist, as after an erasure that broke off. This identity cannot read the date of a deleted secret.
+  expect(again).toEqual({ at: expect.any(Date), isExact: false })
+  expect(daysUntil(again)).toBe(90)
+  store.userCredentials = store.userCredentials.filter(({ owner }) => owner !== 'ada')
+  expect(await erase('ada')).toBeUndefined()
   expect(azure.vault.names()).toEqual([nameOf(bob)])
+})
+
+describe('the date of a deletion whose answer is lost', () => {
+  it('is the one of the deleted secret, if the identity may read it', async () => {
+    const { azure, vault, name } = await aVault([...WRITER, 'getSecret'])
+    await vault.write(ADA, VALUE)
+    azure.vault.failNext('none', 'answer-lost')
+
+    const purge = await vault.delete(ADA, true)
+
+    expect(azure.vault.deletedNames()).toEqual([name])
+    expect(purge).toEqual({ at: azure.vault.purgeDateOf(name), isExact: true })
+    expect(await vault.delete(ADA, false)).toEqual(purge)
+  })
+
+  it('is the latest possible one with the role of the API, which does not permit to read it', async () => {
+    const { azure, vault, name } = await aVault()
+    await vault.write(ADA, VALUE)
+    azure.vault.failNext('none', 'answer-lost')
+
+    // The store has no row: the credential was removed.
+    const purge = await vault.delete(ADA, false)
+
+    expect(azure.vault.deletedNames()).toEqual([name])
+    expect(purge).toEqual({ at: expect.any(Date), isExact: false })
+    expect(daysUntil(purge)).toBe(90)
+  })
 })
 
 it('explains that the vault still has the deleted secret of that name', async () => {
   const { vault, name } = await aVault()
   await vault.write(ADA, VALUE)
-  await vault.delete(ADA)
+  await vault.delete(ADA, true)
 
   const failure = await vault.write(ADA, VALUE).catch((cause: Error) => cause)
 

@@ -33,12 +33,19 @@ async function erase(eraseSecrets: RunDeps['eraseSecrets']) {
 }
 
 test('an erasure deletes the secrets before the rows that name them, and reports when they are purged', async () => {
-  const { last, steps, log } = await erase(async () => PURGED)
+  const { last, steps, log } = await erase(async () => ({ at: PURGED, isExact: true }))
 
   expect(last).toMatchObject({ isComplete: true, secretsPurgedAt: PURGED.toISOString() })
   expect(steps.slice(0, 2)).toEqual(['secrets of ada', 'rows'])
   // Also if the erasure breaks off.
   expect(log).toContain(PURGED.toISOString())
+})
+
+test('an erasure reports the latest date of the purge if the vault did not report the date', async () => {
+  const { last } = await erase(async () => ({ at: PURGED, isExact: false }))
+
+  expect(last).toMatchObject({ isComplete: true, secretsPurgedBy: PURGED.toISOString() })
+  expect(last).not.toHaveProperty('secretsPurgedAt')
 })
 
 test.each<[string, RunDeps['eraseSecrets']]>([

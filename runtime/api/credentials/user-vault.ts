@@ -22,12 +22,22 @@ export interface UserVault {
    */
   disable(of: Of, effect: string): Promise<void>
   /**
-   * Deletes all versions. Until the vault purges them, it keeps them, and no caller can read them. Returns the time of the purge,
-   * and undefined if there is no such secret.
+   * Deletes all versions. Until the vault purges them, it keeps them, and no caller can read them. Returns undefined if there is no
+   * such secret. `wasSet`: the vault had the secret, so if it is gone, an earlier erasure has deleted it.
    */
-  delete(of: Of): Promise<Date | undefined>
+  delete(of: Of, wasSet: boolean): Promise<SecretPurge | undefined>
   secretOf(of: Of, version: string): UserSecret
 }
+
+/** When the vault purges a deleted secret. */
+export interface SecretPurge {
+  readonly at: Date
+  /** False if the vault did not report the time. Then `at` is the latest possible one. */
+  readonly isExact: boolean
+}
+
+/** The longest time for which Azure keeps a deleted secret: https://learn.microsoft.com/azure/key-vault/general/soft-delete-overview. */
+const MAX_RETENTION_MS = 90 * 86_400_000
 
 /** Time for all attempts of one change. The caller waits for it. */
 const CHANGE_BUDGET_MS = 15_000
@@ -85,10 +95,16 @@ export function createUserVault({ nameKey, budgetMs = CHANGE_BUDGET_MS, ...place
     disable: async (of, effect) => {
       await disable(of).catch(explain(effect))
     },
-    delete: async (of) => {
+    delete: async (of, wasSet) => {
       const { deleteSecret } = await import('../../azure/azure-clients.ts')
-      const remove = (signal: AbortSignal) => deleteSecret(place, nameOf(of), signal)
-      return retryWithin(budgetMs, remove).catch(explain('The credential is still in the vault'))
+      const change = { mayBeDone: false }
+      const remove = (signal: AbortSignal) => deleteSecret(place, nameOf(of), { signal, change })
+      const found = await retryWithin(budgetMs, remove).catch(
+        explain('The credential may still be in the vault'),
+      )
+      if (found instanceof Date) return { at: found, isExact: true }
+      const isDeleted = change.mayBeDone || (wasSet && found === 'unknown')
+      return isDeleted ? { at: new Date(Date.now() + MAX_RETENTION_MS), isExact: false } : undefined
     },
   }
 }

@@ -1,6 +1,6 @@
 import type { ErasedData } from '../../../../contracts/owner-data.ts'
 import { SandboxError } from '../../../kit/errors.ts'
-import { present } from '../../../kit/present.ts'
+import type { SecretPurge } from '../../credentials/user-vault.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import type { RunDeps } from '../deps.ts'
 import { isFinal } from '../run-view.ts'
@@ -44,19 +44,26 @@ async function refuseOpenRuns({ store }: Pick<Deps, 'store'>, owner: string): Pr
   )
 }
 
+function purgeIn(
+  purge: SecretPurge | undefined,
+): Pick<ErasedData, 'secretsPurgedAt' | 'secretsPurgedBy'> | undefined {
+  if (!purge) return undefined
+  const at = purge.at.toISOString()
+  return purge.isExact ? { secretsPurgedAt: at } : { secretsPurgedBy: at }
+}
+
 async function* erase(
   deps: Deps,
   audit: AuditTrail,
   { caller, owner }: { readonly caller: Caller; readonly owner: string },
 ): AsyncGenerator<ErasedData> {
   const { store, log, eraseSecrets } = deps
-  const purgedAt = await eraseSecrets?.(owner)
-  const secretsPurgedAt = purgedAt?.toISOString()
+  const purged = purgeIn(await eraseSecrets?.(owner))
   // An erasure that breaks off is continued by another one, which finds no secrets any more.
-  if (secretsPurgedAt !== undefined) log.info('the secrets of an owner were deleted', { secretsPurgedAt })
+  if (purged) log.info('the secrets of an owner were deleted', purged)
   // The keys first, so that no new run can be started with them.
   const keys = await store.eraseOwner(owner)
-  const done = { isComplete: false, runs: 0, events: 0, records: 0, keys, ...present({ secretsPurgedAt }) }
+  const done = { isComplete: false, runs: 0, events: 0, records: 0, keys, ...purged }
   for (const { id } of await Array.fromAsync(runsOf(store, owner))) {
     for (let deleted = EVENTS_AT_ONCE; deleted === EVENTS_AT_ONCE; ) {
       deleted = await store.deleteEvents(id, EVENTS_AT_ONCE)
