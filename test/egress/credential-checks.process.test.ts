@@ -96,6 +96,23 @@ it('fails at once if the data of its owner is erased during the check, and store
   expect(await store.listUserCredentials()).toEqual([])
 })
 
+it('is refused with the next step while 4 others of its owner are checked, and not stored', async () => {
+  const { startApi, startReplica, store } = await givenDeployment({ port: 443, checkMs: 60_000 })
+  const api = await startApi()
+  await startReplica(api.url, { isWithBroker: false })
+  const others = Promise.allSettled(Array.from({ length: 4 }, () => api.set(WRONG)))
+  await until('4 checks wait', async () => (await store.listCredentialChecks()).length === 4)
+
+  expect(await codeOf(api.set(ACCEPTED, 'openai-compatible'))).toEqual({
+    code: 'conflict',
+    message:
+      '4 of your credentials are checked at the moment, which is the limit. Set this one again in 60 seconds.',
+  })
+  expect(await store.listUserCredentials()).toEqual([])
+  await store.eraseOwner(ADA.owner)
+  await others
+})
+
 describe('a credential that cannot be checked in a cluster is stored, and the answer has the reason', () => {
   it('without a replica of the proxy', async () => {
     const { startApi, store } = await givenDeployment({ port: 443 })

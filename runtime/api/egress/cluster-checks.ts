@@ -6,6 +6,7 @@ import { bestEffort } from '../../kit/best-effort.ts'
 import { delay } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
+import { WAITING_CHECKS } from '../../store/credential-checks.ts'
 import type { UserCredentialRow } from '../../store/service-rows.ts'
 import type { Store } from '../../store/store.ts'
 import type { AskServer } from '../credentials/credential-check.ts'
@@ -39,6 +40,12 @@ const erased = () =>
     'An operator has erased your data while this credential was checked, so it is not set. Set it again if you continue to use the service.',
   )
 
+const tooMany = (waitMs: number) =>
+  new SandboxError(
+    'conflict',
+    `${WAITING_CHECKS.perOwner} of your credentials are checked at the moment, which is the limit. Set this one again in ${waitMs / 1000} seconds.`,
+  )
+
 export interface ClusterChecks extends ReplicaChecks {
   readonly askServer: AskServer
 }
@@ -68,8 +75,9 @@ export function createClusterChecks({
       if ((await store.countProxies(PROXY_SEEN_MS)) === 0) return unchecked(NO_REPLICA)
       const id = randomUUID()
       const giveUpAt = performance.now() + waitMs
-      if (!(await store.insertCredentialCheck({ id, credential: row, plan }, waitMs)))
-        return unchecked('too many credentials are checked at the moment')
+      const insertion = await store.insertCredentialCheck({ id, credential: row, plan }, waitMs)
+      if (insertion === 'owner_limit') throw tooMany(waitMs)
+      if (insertion === 'limit') return unchecked('too many credentials are checked at the moment')
       try {
         return await untilAnswered(id, giveUpAt)
       } finally {
