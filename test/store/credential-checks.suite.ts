@@ -10,7 +10,7 @@ const LONG = 600_000
 /** Together, they may have more checks than all owners may. */
 const MANY_OWNERS = 20
 
-const aCheck = (owner = 'ada "ü'): CredentialCheckRow => ({
+export const aCheck = (owner = 'ada "ü'): CredentialCheckRow => ({
   id: crypto.randomUUID(),
   credential: {
     ...{ owner, kind: 'git', target: 'git.example.com', user: 'oauth2', fingerprint: '0'.repeat(16) },
