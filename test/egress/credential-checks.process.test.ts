@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { readdirSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -44,6 +45,27 @@ describe('a credential that a person sets in a cluster', () => {
     ])
     expect(await store.listCredentialChecks()).toEqual([])
     expect(api.lines.join('')).not.toMatch(new RegExp(`${WRONG}|${ACCEPTED}`))
+  })
+
+  it('is checked at sockets that are not in the folder which the containers of the proxy share', async () => {
+    const server = await startServer()
+    const { rig, startApi, startReplica } = await givenDeployment(server)
+    const api = await startApi()
+    await startReplica(api.url)
+    const [shared, own]: [string[], string[]] = [[], []]
+    server.state.onRequest = () => {
+      shared.push(...readdirSync(rig.folder))
+      own.push(...readdirSync(tmpdir()))
+    }
+
+    await api.set(ACCEPTED)
+    await api.set(ACCEPTED, 'openai-compatible')
+
+    const isOfCheck = (name: string) => name.startsWith('aw-check-')
+    expect(shared).toContain('broker')
+    expect(shared.filter(isOfCheck)).toEqual([])
+    // The control.
+    expect(own.filter(isOfCheck)).not.toEqual([])
   })
 
   it('is checked although the replica is connected to another process of the API, and only once', async () => {

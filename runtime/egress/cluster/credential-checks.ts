@@ -19,8 +19,6 @@ import type { ReadUserSecret } from './user-vault.ts'
 export interface CredentialChecksOptions {
   readonly place: ControlPlace
   readonly readSecret: ReadUserSecret | undefined
-  /** Where the sockets of the networks of checks are. */
-  readonly folder: string
   /** Roots that the certificate of a server may have. @default the roots of Node */
   readonly roots: readonly string[] | undefined
   /** Makes the proxy serve the networks of the current checks. */
@@ -72,8 +70,8 @@ export class CredentialChecks implements CheckWay {
   }
 
   async lend<T>(target: CheckTarget, value: string, use: (access: CheckAccess) => Promise<T>): Promise<T> {
-    const { folder, roots, apply } = this.#options
-    const { generation, remove } = await createCheckNetwork(target, folder)
+    const { roots, apply } = this.#options
+    const { generation, remove } = await createCheckNetwork(target)
     const { runId, socketPath, modelRoute } = generation
     const modelSocket = modelRoute?.brokerPath
     const served = { ...generation, ...(modelSocket !== undefined && { agentHostSocketPath: modelSocket }) }

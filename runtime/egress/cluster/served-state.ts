@@ -1,4 +1,3 @@
-import { dirname } from 'node:path'
 import { CREDENTIAL_CHECK } from '../../../contracts/credential-check.ts'
 import type { EgressState } from '../../../contracts/egress.ts'
 import { CredentialChecks } from './credential-checks.ts'
@@ -37,6 +36,5 @@ const checksOf = (
   'socketPath' in listen
     ? new CredentialChecks({
         ...{ place: { url, tokenFile }, readSecret: listen.readSecret, roots, apply, checkMs, log },
-        folder: dirname(listen.socketPath),
       })
     : undefined
