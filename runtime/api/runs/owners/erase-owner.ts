@@ -1,5 +1,6 @@
 import type { ErasedData } from '../../../../contracts/owner-data.ts'
 import { SandboxError } from '../../../kit/errors.ts'
+import type { Store } from '../../../store/store.ts'
 import type { SecretPurge } from '../../credentials/user-vault.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import type { RunDeps } from '../deps.ts'
@@ -11,7 +12,10 @@ import { runsOf } from './runs-of-owner.ts'
 const EVENTS_AT_ONCE = 2_000
 const MAX_NAMED = 3
 
-type Deps = Pick<RunDeps, 'store' | 'clock' | 'log' | 'eraseSecrets'>
+type Deps = Pick<RunDeps, 'clock' | 'log' | 'eraseSecrets'> & {
+  readonly store: Pick<Store, 'listRuns' | 'eraseOwner' | 'deleteEvents' | 'transaction'>
+}
+type Erasures = Pick<AuditTrail, 'recordErasure'>
 
 /**
  * Erases an owner: keys first, then run by run. An erasure that breaks off is continued by the next one; so is one during which the
@@ -19,7 +23,7 @@ type Deps = Pick<RunDeps, 'store' | 'clock' | 'log' | 'eraseSecrets'>
  */
 export async function eraseOwner(
   deps: Deps,
-  audit: AuditTrail,
+  audit: Erasures,
   { caller, owner }: { readonly caller: Caller; readonly owner: string },
 ): Promise<AsyncGenerator<ErasedData>> {
   if (caller.role !== 'operator')
@@ -54,7 +58,7 @@ function purgeIn(
 
 async function* erase(
   deps: Deps,
-  audit: AuditTrail,
+  audit: Erasures,
   { caller, owner }: { readonly caller: Caller; readonly owner: string },
 ): AsyncGenerator<ErasedData> {
   const { store, log, eraseSecrets } = deps
@@ -86,7 +90,7 @@ async function* erase(
 
 const eraseRun = (
   { store, clock }: Deps,
-  audit: AuditTrail,
+  audit: Erasures,
   { id, actor }: { readonly id: string; readonly actor: string },
 ): Promise<number> =>
   store.transaction(async (tx) => {
