@@ -11,6 +11,7 @@ import type { UserCredentialRow } from '../../store/service-rows.ts'
 import type { Store } from '../../store/store.ts'
 import type { AskServer } from '../credentials/credential-check.ts'
 import type { ReplicaChecks } from './check-routes.ts'
+import { PROXY_SEEN_MS } from './control-hub.ts'
 
 export interface ClusterChecksOptions {
   readonly store: Pick<
@@ -30,8 +31,6 @@ export interface ClusterChecksOptions {
 }
 
 const LOOK_EVERY_MS = 200
-/** A replica is noted with each message of its control stream. */
-const PROXY_SEEN_MS = 30_000
 const NO_REPLICA = 'no replica of the egress proxy is connected to the service'
 
 const erased = () =>

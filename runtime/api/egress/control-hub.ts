@@ -37,6 +37,8 @@ type Listener = (news: ControlNews) => void
 
 /** The end of a run must reach every replica of the proxy within a second, also if another API process has ended the run. */
 const POLL_MS = 300
+/** A replica that got a message within this time counts as connected. It gets one at each renewal of its lease. */
+export const PROXY_SEEN_MS = 3 * EGRESS_LEASE.renewMs
 const NOTHING = { proxy: '', credentials: '' } as const
 /** Checks in one message. */
 const MAX_CHECKS = 64

@@ -1,7 +1,11 @@
 import type { ServerResponse } from 'node:http'
 import type { EgressRule } from '../../../contracts/egress.ts'
-import { EGRESS_REASON_HEADER, EGRESS_RULE_HEADER } from '../../../contracts/egress.ts'
-import { asHeader, RETRY_AFTER_SECONDS, type Refusal } from '../refusals.ts'
+import {
+  EGRESS_REASON_HEADER,
+  EGRESS_RETRY_AFTER_SECONDS,
+  EGRESS_RULE_HEADER,
+} from '../../../contracts/egress.ts'
+import { asHeader, type Refusal } from '../refusals.ts'
 
 /** The request must not be sent on, or its answer must not be passed on. */
 export class RequestRefused extends Error {
@@ -51,7 +55,7 @@ export function endWithError(
     [EGRESS_RULE_HEADER]: code,
     'content-type': 'application/json',
     connection: 'close',
-    ...(status === UNAVAILABLE && { 'retry-after': `${RETRY_AFTER_SECONDS}` }),
+    ...(status === UNAVAILABLE && { 'retry-after': `${EGRESS_RETRY_AFTER_SECONDS}` }),
   })
   response.end(JSON.stringify({ error: { message: sentence, type: 'agentweaver', code } }))
 }
