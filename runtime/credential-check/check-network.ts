@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { EgressDestination, EgressGeneration, ModelRoute } from '../../contracts/egress.ts'
 
-/** What a check reaches through the egress proxy. */
+/** The servers that a check may connect to through the egress proxy. */
 export interface CheckTarget {
   readonly destinations: EgressDestination[]
   /** Its credential is the value that is checked. */

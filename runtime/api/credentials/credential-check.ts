@@ -82,7 +82,7 @@ const SERVERS: Readonly<Record<UserCredentialKind, (row: UserCredentialRow) => s
   'openai-compatible': ({ target }) => `The model server at ${target}`,
 }
 
-/** The host of a check, and nothing else of it. */
+/** Permits GET requests to one port of one host, and no other connection. */
 const only = (host: string, port: number): EgressDestination => ({
   ...{ host, ports: [port], methods: ['GET'], phases: ['work'], caller: 'any' },
 })

@@ -111,9 +111,9 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
         throw invalid('`user` is only for credentials of the kinds git and registry.')
       const { owner } = caller
       const of = { owner, kind, target: usableTarget(places, kind, host), ...present({ user }) }
-      // Before the vault has a secret that no row names.
+      // Checked before the value is written: a rejected credential must not leave a secret in the vault.
       await refuseMore(store, of)
-      // Before it is stored, so that no event or log line can show it.
+      // The value is redacted from here on, before anything stores it.
       learn(owner, value)
       const row = await keep(of, value)
       const checked = await orUndo(row, async () => {

@@ -24,8 +24,8 @@ export class RequestRefused extends Error {
 export class RequestFailed extends Error {}
 
 /**
- * The SDK repeats requests after 429 and 5xx, and reads 401 and 403 as a wrong credential. AgentHost repeats a request after
- * 503 with `Retry-After`. It does so without a limit if the rule is `restricted`, because a person lifts the restriction.
+ * The SDK repeats requests after 429 and 5xx, and reads 401 and 403 as a wrong credential. AgentHost repeats a request after 429
+ * or 503 with `Retry-After`. It repeats it without a limit if the rule is `restricted`, because a person lifts the restriction.
  */
 const STATUS: Readonly<Partial<Record<EgressRule, number>>> = {
   budget: 402,
