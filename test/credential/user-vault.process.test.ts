@@ -274,6 +274,7 @@ it('explains that the identity lacks the role, without a name, a value or a toke
 it.each<[string, Fault[]]>([
   ['throttles', [error(429, 'Throttled', { 'retry-after': '1' })]],
   ['fails', [error(500, 'InternalServerError'), error(503, 'ServiceUnavailable')]],
+  ['recovers the deleted secret', ['none', error(409, 'ObjectIsBeingRecovered')]],
   ['breaks the connection', ['reset']],
   ['does not respond', ['silence']],
 ])('writes to a vault that %s at first', async (_what, faults) => {
