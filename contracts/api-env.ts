@@ -28,6 +28,9 @@ const hostValues = (text: string, context: z.RefinementCtx) => {
 }
 const count = (preset: number) => z.coerce.number().int().positive().default(preset)
 
+/** Default of AGENTWEAVER_MAX_STREAMS. */
+export const MAX_STREAMS = 1000
+
 /** A Kubernetes label value; it marks this deployment's claims. */
 const LabelValue = z.string().regex(/^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/)
 
@@ -149,7 +152,7 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_RATE_LIMIT_PER_MINUTE: count(1200),
   /** Limits of open event streams: of all keys of one owner, and in the whole process. */
   AGENTWEAVER_MAX_STREAMS_PER_KEY: count(100),
-  AGENTWEAVER_MAX_STREAMS: count(1000),
+  AGENTWEAVER_MAX_STREAMS: count(MAX_STREAMS),
   /** Default: seven days, so that a run can wait for a person over a long weekend. */
   AGENTWEAVER_APPROVAL_TTL_SECONDS: count(604_800),
   /** A run that waits this long gives its sandbox back and continues later in another one. */

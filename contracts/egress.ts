@@ -26,6 +26,9 @@ export const EGRESS_TRUST_FILE = 'ca.crt'
 /** Response header of the egress proxy with the sentence that explains a refusal. */
 export const EGRESS_REASON_HEADER = 'agentweaver-egress'
 
+/** How soon a client may try again after the egress proxy, or a relay in front of it, answered 503. */
+export const EGRESS_RETRY_AFTER_SECONDS = 5
+
 /** Header with the rule that refused a request of an agent to its model. The answer of a model server never has it. */
 export const EGRESS_RULE_HEADER = 'agentweaver-egress-rule'
 

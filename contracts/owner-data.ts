@@ -35,8 +35,13 @@ export const ErasedData = z.object({
   keys: z.int(),
   /**
    * When the vault of users' credentials has purged the last secret that this erasure deleted. Until then it keeps them, and no
-   * caller can read them. Absent if it deleted none.
+   * caller can read them. Absent if it deleted none, and if the vault did not report the time.
    */
   secretsPurgedAt: z.iso.datetime().optional(),
+  /**
+   * The latest possible time of this purge, if the vault did not report the time: its answer was lost, or an earlier erasure that broke
+   * off has deleted a secret.
+   */
+  secretsPurgedBy: z.iso.datetime().optional(),
 })
 export type ErasedData = z.infer<typeof ErasedData>

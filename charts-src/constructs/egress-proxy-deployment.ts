@@ -83,7 +83,7 @@ function volumes(environment: Environment, size: Size): Volume[] {
   return [
     { name: 'tmp', emptyDir: { sizeLimit: mib(size.container.ephemeralMib) } },
     controlToken().volume,
-    ...(size.credentials ? [credentialsToken().volume, SOCKET_VOLUME] : []),
+    ...(size.credentials ? [credentialsToken().volume, SOCKET_VOLUME, CHECKS_VOLUME] : []),
     ...(azureAccess(environment) ? [exchangeToken().volume] : []),
     ...(roots ? [{ name: ROOTS.volume, configMap: { name: rootsName(slice), defaultMode: 0o444 } }] : []),
   ]
@@ -91,6 +91,8 @@ function volumes(environment: Environment, size: Size): Volume[] {
 
 /** In memory, and as small as a volume can be: it contains one socket. */
 const SOCKET_VOLUME: Volume = { name: 'credentials', emptyDir: { medium: 'Memory', sizeLimit: mib(1) } }
+/** The sockets of checks of credentials. The other container must not be able to connect to them. */
+const CHECKS_VOLUME: Volume = { name: 'credentials-tmp', emptyDir: { medium: 'Memory', sizeLimit: mib(1) } }
 const SOCKET = `${EGRESS_BROKER_SOCKET.mountPath}/${EGRESS_BROKER_SOCKET.name}`
 const socketMount = (readOnly: boolean): VolumeMount => ({
   name: SOCKET_VOLUME.name,
@@ -173,7 +175,11 @@ function credentialsContainer(environment: Environment, size: ContainerSize) {
         AGENTWEAVER_EGRESS_HEALTH_PORT: String(EGRESS_CREDENTIALS_HEALTH_PORT),
         ...identity,
       },
-      mounts: [socketMount(false), ...(identity ? [exchangeToken().mount] : [])],
+      mounts: [
+        socketMount(false),
+        { name: CHECKS_VOLUME.name, mountPath: '/tmp' },
+        ...(identity ? [exchangeToken().mount] : []),
+      ],
     }),
   }
 }

@@ -1,3 +1,4 @@
+import { MAX_STREAMS } from '../../contracts/api-env.ts'
 import { SandboxKind } from '../../contracts/names.ts'
 import { contains, overlaps, parseAddress, parseRange, type Range } from '../../reachability/address.ts'
 import { reasonForCredentials } from './foundry.ts'
@@ -209,9 +210,6 @@ function quotaMistakes({ sandboxes, controlPlane, api }: Environment['sizes']): 
       : []),
   ]
 }
-
-/** The default of the service. */
-const MAX_STREAMS = 1_000
 
 function runMistakes({ api, runs, sandboxes }: Environment['sizes']): string[] {
   return [

@@ -84,14 +84,19 @@ function print({ terminal }: CliContext, report: ErasedData): void {
 }
 
 /** What is deleted after the erasure, and when. */
-export const whatIsLeft = ({ secretsPurgedAt }: Pick<ErasedData, 'secretsPurgedAt'>): string[] => [
+export const whatIsLeft = ({ secretsPurgedAt: at, secretsPurgedBy: by }: Purge): string[] => [
   'Stored files that no run uses any more are deleted within minutes.',
-  ...(secretsPurgedAt === undefined
+  ...(at === undefined
+    ? []
+    : [`The vault keeps the deleted credentials, unreadable, and purges them on ${at.slice(0, 10)}.`]),
+  ...(by === undefined
     ? []
     : [
-        `The vault keeps the deleted credentials, unreadable, and purges them on ${secretsPurgedAt.slice(0, 10)}.`,
+        `The vault keeps the deleted credentials, unreadable. It did not report when it purges them: on ${by.slice(0, 10)} at the latest.`,
       ]),
 ]
+
+type Purge = Pick<ErasedData, 'secretsPurgedAt' | 'secretsPurgedBy'>
 
 /** The owner's name again, because `y` is typed too easily. */
 async function confirm({ terminal }: CliContext, owner: string): Promise<void> {

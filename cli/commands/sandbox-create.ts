@@ -86,7 +86,7 @@ async function create(context: CliContext, { connection, request, options }: Cre
     refuseUploadOptions(options)
     const path = workspace?.kind === 'path' ? workspace.path : undefined
     context.terminal.progress.waitFor('creating the sandbox')
-    return (await inFolder(client.createSandbox(request), { connection, path, otherwise: '' })).id
+    return (await inFolder(client.createSandbox(request), { connection, path })).id
   }
   if (options.isolated)
     throw usageError(

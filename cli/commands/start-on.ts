@@ -26,7 +26,7 @@ export async function startOn<W extends WorkspaceSource | undefined>(
     refuseUploadOptions(options)
     terminal.progress.waitFor('starting the run')
     const path = workspace?.kind === 'path' ? workspace.path : undefined
-    return (await inFolder(start(workspace), { connection, path, otherwise: '' })).id
+    return (await inFolder(start(workspace), { connection, path })).id
   }
   if (options.inPlace)
     throw usageError(

@@ -8,8 +8,8 @@ import type { Connection } from './connect.ts'
 type Wanted = {
   readonly connection: Pick<Connection, 'isOwn'>
   readonly path: string | undefined
-  /** What to do instead if the service runs on another machine. */
-  readonly otherwise: string
+  /** What to do instead if the service runs on another machine. @default only the reason */
+  readonly otherwise?: string
 }
 
 /** Awaits a request that names a folder. If the service rejects the folder, the error says what works instead. */
@@ -19,7 +19,9 @@ export async function inFolder<T>(work: Promise<T>, { connection, path, otherwis
   } catch (error) {
     if (!(error instanceof SandboxError) || error.code !== 'workspace_invalid' || path === undefined)
       throw error
-    const hint = connection.isOwn ? ownHint(error.message, path) : `${REMOTE} ${otherwise}`
+    const hint = connection.isOwn
+      ? ownHint(error.message, path)
+      : [REMOTE, otherwise].filter(Boolean).join(' ')
     throw new CliError(sentence(error.message), { status: EXIT.usage, cause: error, ...(hint && { hint }) })
   }
 }

@@ -84,7 +84,7 @@ const callsModel = ({ roleDefinitionId, scope }: Assignment) =>
 const MODEL_ROLE = 'Cognitive Services OpenAI User'
 const AZ_MS = 60_000
 
-/** In Azure, who may read and write the credentials of users, and who may call the model. */
+/** Checks which Azure identities may read and write the vault of users' credentials, and which may call the model. */
 export const identity: Check = {
   id: 'identity',
   shows:
@@ -108,7 +108,7 @@ export const identity: Check = {
     const vaults = [...ofSandboxes, ...ofProxy, ...ofApi]
       .filter(isOnVault)
       .map(({ scope }) => scope.toLowerCase())
-    /** Rights on the vault, on what it is in, and on secrets in it. */
+    /** The assignment is on the vault, on its resource group or subscription, or on a secret in it. */
     const concernsVault = ({ scope }: Assignment) => vaults.some((one) => overlap(one, scope.toLowerCase()))
     const wrong = [
       ...lacking('sandboxes', ofSandboxes.some(reads), `${SECRET_GETTER.name} on vault ${vault}`),
@@ -117,7 +117,7 @@ export const identity: Check = {
       ...lacking('API', ofApi.some(writes), `${SECRET_WRITER.name} on vault ${vault}`),
       ...beyond('sandboxes', ofSandboxes, reads),
       ...beyond('egress proxy', ofProxy, (one) => reads(one) || asks(one)),
-      // It has rights elsewhere, on its keys.
+      // The API may also have roles on other resources, such as its own keys.
       ...beyond('API', ofApi.filter(concernsVault), writes),
     ]
     const all = [...ofSandboxes, ...ofProxy, ...ofApi]

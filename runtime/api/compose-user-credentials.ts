@@ -11,7 +11,7 @@ import { GITHUB_TARGET } from './credentials/own-destinations.ts'
 import { createSeal } from './credentials/sealed-value.ts'
 import { createUserCredentialService } from './credentials/user-credential-service.ts'
 import { UserCredentials } from './credentials/user-credentials.ts'
-import { createUserVault } from './credentials/user-vault.ts'
+import { createUserVault, type SecretPurge } from './credentials/user-vault.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { createAuditTrail } from './runs/audit-trail.ts'
 
@@ -62,7 +62,7 @@ export async function composeUserCredentials(
     /** Deletes the secrets of an owner whose data is erased. The rows still exist. */
     eraserFor(egress: ComposedEgress, config: Pick<ApiConfig, 'models'>) {
       const places = placesOf(egress, config)
-      return async (owner: string): Promise<Date | undefined> =>
+      return async (owner: string): Promise<SecretPurge | undefined> =>
         vault && eraseSecrets({ store, vault, places }, owner)
     },
     /** What agents need to know of the credentials of their owners. */

@@ -1,9 +1,10 @@
 import { access, constants } from 'node:fs/promises'
 import { type TokenCredential, WorkloadIdentityCredential } from '@azure/identity'
 import { SecretClient } from '@azure/keyvault-secrets'
+import type { ErrorCode } from '../../contracts/errors.ts'
 import { SECRET_VERSION } from '../../contracts/secrets.ts'
 import { SandboxError } from '../kit/errors.ts'
-import { ResponseObserver } from './azure-fault.ts'
+import { ResponseObserver, type VaultChange } from './azure-fault.ts'
 import type { Held } from './held-credential.ts'
 import type { ProxyAddress, WorkloadIdentity } from './workload-identity.ts'
 
@@ -63,12 +64,16 @@ export type VaultPlace = { readonly identity: WorkloadIdentity; readonly vaultUr
 /** A secret, and the version to read. @default the newest version */
 export type SecretPlace = { readonly name: string; readonly version?: string | undefined }
 
+/** One attempt of a change. */
+export type ChangeAttempt = { readonly signal: AbortSignal; readonly change?: VaultChange }
+
 /** Runs one call of the SDK. Throws the errors of `ResponseObserver.classify`. */
 async function callVault<T>(
   { identity, vaultUrl }: VaultPlace,
   call: (client: SecretClient) => Promise<T>,
+  change?: VaultChange,
 ): Promise<T> {
-  const observer = new ResponseObserver()
+  const observer = new ResponseObserver(change)
   const credential = identityFor(identity, scopeOf(vaultUrl), observer)
   const client = new SecretClient(vaultUrl, credential, pipeline(observer, 'vault', identity.proxy))
   return call(client).catch((error: unknown) => {
@@ -98,10 +103,10 @@ export async function readSecret(
 export async function writeSecret(
   place: VaultPlace,
   { name, value, isEnabled }: { readonly name: string; readonly value: string; readonly isEnabled: boolean },
-  signal: AbortSignal,
+  { signal, change }: ChangeAttempt,
 ): Promise<string> {
   const options = { abortSignal: signal, enabled: isEnabled }
-  const { properties } = await callVault(place, (client) => client.setSecret(name, value, options))
+  const { properties } = await callVault(place, (client) => client.setSecret(name, value, options), change)
   const { version } = properties
   if (version !== undefined && SECRET_VERSION.test(version)) return version
   throw new SandboxError('credential_unavailable', 'the response of the vault was invalid')
@@ -109,23 +114,33 @@ export async function writeSecret(
 
 /**
  * Deletes all versions of a secret. Until the vault purges them, it keeps them, and no caller can read them. Returns the time of
- * the purge, and undefined if there is no such secret.
+ * the purge, also if the secret was deleted before; `absent` if there is none; and `unknown` if this identity may not read the
+ * properties of deleted secrets.
  */
 export async function deleteSecret(
   place: VaultPlace,
   name: string,
-  signal: AbortSignal,
-): Promise<Date | undefined> {
+  { signal, change }: ChangeAttempt,
+): Promise<Date | 'absent' | 'unknown'> {
+  const options = { abortSignal: signal }
   try {
-    const deletion = await callVault(place, (client) =>
-      client.beginDeleteSecret(name, { abortSignal: signal }),
-    )
-    return deletion.getResult()?.scheduledPurgeDate
+    const deletion = await callVault(place, (client) => client.beginDeleteSecret(name, options), change)
+    return deletion.getResult()?.scheduledPurgeDate ?? 'unknown'
   } catch (error) {
-    if (error instanceof SandboxError && error.code === 'credential_absent') return undefined
-    throw error
+    if (!hasCode(error, 'credential_absent')) throw error
+    return callVault(place, (client) => client.getDeletedSecret(name, options)).then(
+      ({ scheduledPurgeDate = 'unknown' as const }) => scheduledPurgeDate,
+      (failure: unknown) => {
+        if (hasCode(failure, 'credential_absent')) return 'absent' as const
+        if (hasCode(failure, 'credential_forbidden')) return 'unknown' as const
+        throw failure
+      },
+    )
   }
 }
+
+const hasCode = (error: unknown, code: ErrorCode): boolean =>
+  error instanceof SandboxError && error.code === code
 
 /** Requests a token of the pod's identity. Throws the errors of `ResponseObserver.classify`. */
 export async function readAccessToken(

@@ -30,23 +30,51 @@ const FINAL: Readonly<Record<Server, Readonly<Record<number, ErrorCode>>>> = {
   'token endpoint': { 400: 'credential_forbidden', 401: 'credential_forbidden', 403: 'credential_forbidden' },
 }
 
+/** One change in the vault, over all its attempts. */
+export interface VaultChange {
+  /** Whether the vault may have carried out the change although no attempt succeeded. */
+  mayBeDone: boolean
+}
+
 /**
  * Observes the SDK's HTTP responses. SDK errors are wrapped differently in every layer and contain the secret's name, so
  * the last response decides the error instead.
  */
 export class ResponseObserver {
+  readonly #change: VaultChange
   #last: Seen | undefined
+
+  constructor(change: VaultChange = { mayBeDone: false }) {
+    this.#change = change
+  }
 
   policy(server: Server): PipelinePolicy {
     return {
       name: 'response-observer',
       sendRequest: async (request, next) => {
         this.#last = { server }
-        const response = await next(request)
+        const response = await (server === 'vault' ? this.#sendChange(request, next) : next(request))
         const isAuthorized = request.headers.has('authorization')
         this.#last = { server, status: response.status, isAuthorized, ...detailsOf(response) }
         return response
       },
+    }
+  }
+
+  /** Set before the request is sent, because an attempt that takes too long is abandoned without a result. */
+  async #sendChange(
+    ...[request, next]: Parameters<PipelinePolicy['sendRequest']>
+  ): Promise<PipelineResponse> {
+    const before = this.#change.mayBeDone
+    this.#change.mayBeDone = true
+    try {
+      const response = await next(request)
+      if (isRefusal(response.status)) this.#change.mayBeDone = before
+      return response
+    } catch (error) {
+      // Only a request with a token has a body.
+      if (!request.headers.has('authorization')) this.#change.mayBeDone = before
+      throw error
     }
   }
 
@@ -61,13 +89,19 @@ export class ResponseObserver {
     const { server, status, code, retryAfterMs = 0 } = this.#last
     if (status === undefined) return new Transient(`the ${server} cannot be reached`)
     const said = `the ${server} responded with ${status}${code === undefined ? '' : ` (${code})`}`
-    if (status === 429 || status === 408 || status >= 500) return new Transient(said, retryAfterMs)
+    if (isTemporary(status, code)) return new Transient(said, retryAfterMs)
     if (status < 300 || isUnmetChallenge(this.#last)) {
       return new SandboxError('credential_unavailable', `the response of the ${server} was invalid`)
     }
     return new SandboxError(FINAL[server][status] ?? 'credential_unavailable', said)
   }
 }
+
+const isTemporary = (status: number, code: string | undefined): boolean =>
+  [408, 429].includes(status) || status >= 500 || (status === 409 && code === 'ObjectIsBeingRecovered')
+
+/** After a timeout or an error of the server, the change may be done. */
+const isRefusal = (status: number): boolean => status >= 400 && status < 500 && status !== 408
 
 /** The vault sent a challenge that the SDK did not accept, so the request was never authorized. */
 const isUnmetChallenge = ({ server, status, isAuthorized }: Seen): boolean =>

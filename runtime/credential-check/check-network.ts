@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { EgressDestination, EgressGeneration, ModelRoute } from '../../contracts/egress.ts'
 
-/** What a check reaches through the egress proxy. */
+/** The servers that a check may connect to through the egress proxy. */
 export interface CheckTarget {
   readonly destinations: EgressDestination[]
   /** Its credential is the value that is checked. */
@@ -20,12 +20,9 @@ export interface CheckNetwork {
 
 const LOOPBACK = '127.0.0.1'
 
-/** The sockets of the network are in a new folder inside `parent`. @default the folder for temporary files */
-export async function createCheckNetwork(
-  { destinations, modelRoute }: CheckTarget,
-  parent = tmpdir(),
-): Promise<CheckNetwork> {
-  const folder = await mkdtemp(join(parent, 'aw-check-'))
+/** The sockets of the network are in a new folder for temporary files, which in a cluster no other container has. */
+export async function createCheckNetwork({ destinations, modelRoute }: CheckTarget): Promise<CheckNetwork> {
+  const folder = await mkdtemp(join(tmpdir(), 'aw-check-'))
   const podUid = randomUUID()
   return {
     generation: {

@@ -10,6 +10,8 @@ const [socketPath = '', port = ''] = process.argv.slice(2)
 
 /** The header with which the proxy explains a refusal (`EGRESS_REASON_HEADER`). */
 const REASON = /\r\nagentweaver-egress: ([\x20-\x7e]{1,2500})\r\n/i
+/** `EGRESS_RETRY_AFTER_SECONDS`. */
+const RETRY_AFTER_SECONDS = 5
 const REFUSED = /^HTTP\/1\.1 [45]/
 const MAX_HEADER = 16_384
 const MAX_SENTENCES = 16
@@ -59,7 +61,7 @@ function relay(client: Socket): void {
     say(NO_PROXY)
     const body = `${NO_PROXY}\n`
     client.end(
-      `HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\nconnection: close\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+      `HTTP/1.1 503 Service Unavailable\r\nretry-after: ${RETRY_AFTER_SECONDS}\r\nconnection: close\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
     )
   })
   client.on('error', () => upstream.destroy())

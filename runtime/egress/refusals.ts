@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { EGRESS_REASON_HEADER, type EgressRule } from '../../contracts/egress.ts'
+import { EGRESS_REASON_HEADER, EGRESS_RETRY_AFTER_SECONDS, type EgressRule } from '../../contracts/egress.ts'
 
 export interface Refusal {
   readonly rule: EgressRule
@@ -20,13 +20,10 @@ const STATUS_OF_RULE: Readonly<Partial<Record<EgressRule, number>>> = {
   'too-many-connections': 429,
 }
 
-/** How soon a client may try again after an answer that says that the proxy cannot help now. */
-export const RETRY_AFTER_SECONDS = 5
-
 const HEADERS_OF_STATUS: Readonly<Record<number, readonly string[]>> = {
   // Clients of the proxy can send only this scheme by themselves, with the token as the password.
   407: ['proxy-authenticate: Basic realm="agentweaver"'],
-  503: [`retry-after: ${RETRY_AFTER_SECONDS}`],
+  503: [`retry-after: ${EGRESS_RETRY_AFTER_SECONDS}`],
 }
 
 /** The HTTP status of a refusal. */

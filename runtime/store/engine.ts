@@ -36,7 +36,7 @@ export interface Engine {
   lockFreeRows<O>(query: SelectQueryBuilder<Tables, 'runs', O>): SelectQueryBuilder<Tables, 'runs', O>
   /** Keeps other processes from migrating until the transaction ends. */
   lockSchema(tx: Kysely<Tables>): Promise<void>
-  /** Keeps other transactions that count runs or change the queue waiting until this one ends. */
+  /** Keeps other transactions that count runs or checks of credentials, or change the queue, waiting until this one ends. */
   lockAdmission(tx: Kysely<Tables>): Promise<void>
   /** Notifies other processes, when the transaction commits, which runs have new events. */
   announce(tx: Kysely<Tables>, runIds: Iterable<string>): Promise<void>

@@ -27,7 +27,6 @@ function place() {
       return String(changes.length).padStart(32, '0')
     },
     disable: async ({ owner, kind }) => note(`disable ${owner} ${kind}`),
-    undo: async ({ owner, kind }) => note(`undo ${owner} ${kind}`),
     delete: async ({ owner, kind }) => {
       note(`delete ${owner} ${kind}`)
       return undefined
@@ -101,7 +100,7 @@ describe('a credential that is set in a deployment with a vault', () => {
     const failure = service.set(ada, 'github', { value: `${VALUE}2` })
 
     await expect(failure).rejects.toMatchObject({ code: 'unavailable', message: 'The store is down.' })
-    expect(changes.slice(1)).toEqual([`write ada github github.com ${VALUE}2`, 'undo ada github'])
+    expect(changes.slice(1)).toEqual([`write ada github github.com ${VALUE}2`, 'disable ada github'])
     expect(store.userCredentials).toEqual(before)
   })
 

@@ -109,6 +109,18 @@ describe('a pod of the egress proxy with credentials', () => {
     ])
   })
 
+  it('gives the second container a /tmp for the sockets of checks that the first one cannot open', () => {
+    const { containers, volumes } = podOf(withCredentials())
+    const volumeAtTmp = ({ volumeMounts }: Fields) =>
+      volumeMounts.find(({ mountPath }: Fields) => mountPath === '/tmp').name
+    const [first, second] = containers
+    const own = volumeAtTmp(second)
+
+    expect(volumes).toContainEqual({ name: own, emptyDir: { medium: 'Memory', sizeLimit: '1Mi' } })
+    expect(first.volumeMounts.map(({ name }: Fields) => name)).not.toContain(own)
+    expect(volumes.map(({ name }: Fields) => name)).toContain(volumeAtTmp(first))
+  })
+
   it('gives the API their values from a Secret that the tree does not contain', () => {
     const environment = withCredentials('dev')
     const pod = ofProxy(environment, 'Deployment', 'agentweaver-api')['spec'].template.spec

@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { composeUserCredentials } from '../../runtime/api/compose-user-credentials.ts'
-import { createUserVault, inVault } from '../../runtime/api/credentials/user-vault.ts'
+import { createUserVault, inVault, type SecretPurge } from '../../runtime/api/credentials/user-vault.ts'
 import { loadDeploymentKeys } from '../../runtime/api/keys/deployment-keys.ts'
 import { readerOfVault } from '../../runtime/egress/cluster/user-vault.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
@@ -27,6 +27,9 @@ const placeOf = ({ settings: { identity, vaultUrl = '' } }: Pick<Azure, 'setting
   identity,
   vaultUrl,
 })
+
+const daysUntil = (purge: SecretPurge | undefined) =>
+  Math.round(((purge?.at.getTime() ?? 0) - Date.now()) / 86_400_000)
 
 /** The vault as the API uses it, with the rights of its role. */
 async function aVault(may: readonly ('getSecret' | 'setSecret' | 'deleteSecret')[] = WRITER) {
@@ -81,7 +84,7 @@ it('leaves a disabled version without the value when a credential is removed', a
   const { azure, vault, name } = await aVault(['setSecret', 'getSecret'])
   const version = await vault.write(ADA, VALUE)
 
-  await vault.disable(ADA)
+  await vault.disable(ADA, 'It is still set')
 
   const newest = azure.vault.versionsOf(name).at(-1)
   expect(newest?.enabled).toBe(false)
@@ -99,19 +102,72 @@ it('leaves no version that AgentHost could read when a change is undone, and say
   await vault.write(ADA, VALUE)
   expect(await newest()).toBe(VALUE)
 
-  await vault.undo(ADA)
+  await vault.disable(ADA, 'It is still there')
 
   await expect(newest()).rejects.toMatchObject({ code: 'credential_forbidden' })
   azure.vault.roles[azure.settings.identity.clientId] = []
-  await expect(vault.undo(ADA)).rejects.toThrow('The value that you sent is still in the vault')
+  await expect(vault.disable(ADA, 'It is still there')).rejects.toThrow('It is still there. An operator must')
+})
+
+it('has nothing to disable in a secret that was deleted', async () => {
+  const { azure, vault, name } = await aVault()
+  await vault.write(ADA, VALUE)
+  await vault.delete(ADA, true)
+
+  await vault.disable(ADA, 'It is still there')
+
+  expect(azure.vault.deletedNames()).toEqual([name])
+})
+
+describe('a write whose answer is lost', () => {
+  /** The vault carries out the write, and accepts no second attempt. */
+  const LOST: readonly Fault[] = ['none', 'answer-lost', error(429, 'Throttled', { 'retry-after': '3600' })]
+
+  it('is followed by a disabled version, and the error does not claim that nothing was stored', async () => {
+    const { azure, vault, name } = await aVault()
+    azure.vault.failNext(...LOST)
+
+    const failure = await vault.write(ADA, VALUE).catch((cause: Error) => cause)
+
+    expect(failure).toMatchObject({ code: 'credential_unavailable' })
+    expect(String(failure)).toContain(
+      'The value that you sent is not used, but the vault may keep it in an old version until your data is erased. Try again.',
+    )
+    const versions = azure.vault.versionsOf(name)
+    expect(versions.map(({ value, enabled }) => [value === VALUE, enabled])).toEqual([
+      [true, true],
+      [false, false],
+    ])
+  })
+
+  it('is reported with the next steps if the vault does not accept a disabled version either', async () => {
+    const { azure, vault } = await aVault()
+    azure.vault.failNext(...LOST, error(429, 'Throttled', { 'retry-after': '3600' }))
+
+    const failure = String(await vault.write(ADA, VALUE).catch((cause: Error) => cause))
+
+    expect(failure).toContain('The value that you sent may be in the vault, and could not be disabled there.')
+    expect(failure).toContain(
+      'Set the credential again, or remove it if "agentweaver credential list" shows it.',
+    )
+  })
+
+  it('is a success if the next attempt is one', async () => {
+    const { azure, vault, name } = await aVault()
+    azure.vault.failNext('none', 'answer-lost')
+
+    const version = await vault.write(ADA, VALUE)
+
+    expect(azure.vault.versionsOf(name).at(-1)).toMatchObject({ id: version, value: VALUE, enabled: true })
+  })
 })
 
 it('deletes all versions without the right to read deleted ones, and accepts that the secret does not exist', async () => {
   const { azure, vault, name } = await aVault()
   await vault.write(ADA, VALUE)
 
-  await vault.delete(ADA)
-  await vault.delete({ ...ADA, owner: 'bob' })
+  await vault.delete(ADA, true)
+  await vault.delete({ ...ADA, owner: 'bob' }, false)
 
   expect(azure.vault.names()).toEqual([])
   expect(azure.vault.deletedNames()).toEqual([name])
@@ -144,7 +200,7 @@ it('deletes what an erased owner has in the vault, and nothing of others', async
   // Ada has removed this one: no row names it, and the vault has its earlier version.
   const removed = { owner: 'ada', kind: 'git', target: 'gitlab.example.com' } as const
   await vault.write(removed, VALUE)
-  await vault.disable(removed)
+  await vault.disable(removed, 'It is still set')
   const hosts = { git: new Set([removed.target]), registry: new Set(['npm.example.com']) }
   const erase = users.eraserFor({ provider: {} as never, hosts }, { models: { names: {} } })
 
@@ -153,16 +209,47 @@ it('deletes what an erased owner has in the vault, and nothing of others', async
 
   const nameOf = (of: Parameters<typeof vault.secretOf>[0]) => vault.secretOf(of, '0'.repeat(32)).name
   expect(azure.vault.deletedNames()).toEqual([nameOf(ADA), nameOf(removed)])
-  const days = ((purgedAt?.getTime() ?? 0) - Date.now()) / 86_400_000
-  expect(Math.round(days)).toBe(90)
-  expect(again).toBeUndefined()
+  expect(purgedAt).toEqual({ at: expect.any(Date), isExact: true })
+  expect(daysUntil(purgedAt)).toBe(90)
+  // The rows still exist, as after an erasure that broke off. This identity cannot read the date of a deleted secret.
+  expect(again).toEqual({ at: expect.any(Date), isExact: false })
+  expect(daysUntil(again)).toBe(90)
+  store.userCredentials = store.userCredentials.filter(({ owner }) => owner !== 'ada')
+  expect(await erase('ada')).toBeUndefined()
   expect(azure.vault.names()).toEqual([nameOf(bob)])
+})
+
+describe('the date of a deletion whose answer is lost', () => {
+  it('is the one of the deleted secret, if the identity may read it', async () => {
+    const { azure, vault, name } = await aVault([...WRITER, 'getSecret'])
+    await vault.write(ADA, VALUE)
+    azure.vault.failNext('none', 'answer-lost')
+
+    const purge = await vault.delete(ADA, true)
+
+    expect(azure.vault.deletedNames()).toEqual([name])
+    expect(purge).toEqual({ at: azure.vault.purgeDateOf(name), isExact: true })
+    expect(await vault.delete(ADA, false)).toEqual(purge)
+  })
+
+  it('is the latest possible one with the role of the API, which does not permit to read it', async () => {
+    const { azure, vault, name } = await aVault()
+    await vault.write(ADA, VALUE)
+    azure.vault.failNext('none', 'answer-lost')
+
+    // The store has no row: the credential was removed.
+    const purge = await vault.delete(ADA, false)
+
+    expect(azure.vault.deletedNames()).toEqual([name])
+    expect(purge).toEqual({ at: expect.any(Date), isExact: false })
+    expect(daysUntil(purge)).toBe(90)
+  })
 })
 
 it('explains that the vault still has the deleted secret of that name', async () => {
   const { vault, name } = await aVault()
   await vault.write(ADA, VALUE)
-  await vault.delete(ADA)
+  await vault.delete(ADA, true)
 
   const failure = await vault.write(ADA, VALUE).catch((cause: Error) => cause)
 
@@ -187,6 +274,7 @@ it('explains that the identity lacks the role, without a name, a value or a toke
 it.each<[string, Fault[]]>([
   ['throttles', [error(429, 'Throttled', { 'retry-after': '1' })]],
   ['fails', [error(500, 'InternalServerError'), error(503, 'ServiceUnavailable')]],
+  ['recovers the deleted secret', ['none', error(409, 'ObjectIsBeingRecovered')]],
   ['breaks the connection', ['reset']],
   ['does not respond', ['silence']],
 ])('writes to a vault that %s at first', async (_what, faults) => {

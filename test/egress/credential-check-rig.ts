@@ -25,10 +25,11 @@ function secretIn(authorization = ''): string {
 /** A server that accepts one value, as a bearer token or as a password, under its names only. It records what it gets. */
 export async function startServer(names: string[] = [HOST]) {
   const got: string[] = []
-  const state = { isPublic: false, hasOtherProtocol: false }
+  const state = { isPublic: false, hasOtherProtocol: false, onRequest: () => {} }
   const isOwn = (host = '') => names.some((name) => [name, `${name}:${portOf(server)}`].includes(host))
   const server: Server = await listening(
     createServer(authority.serverFor(...names), (request, response) => {
+      state.onRequest()
       const shown = secretIn(request.headers.authorization)
       got.push(`${request.method} ${request.url} ${shown}`.trim())
       const isKnown = state.isPublic || shown === ACCEPTED || shown.endsWith(`:${ACCEPTED}`)

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { readdirSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -46,6 +47,27 @@ describe('a credential that a person sets in a cluster', () => {
     expect(api.lines.join('')).not.toMatch(new RegExp(`${WRONG}|${ACCEPTED}`))
   })
 
+  it('is checked at sockets that are not in the folder which the containers of the proxy share', async () => {
+    const server = await startServer()
+    const { rig, startApi, startReplica } = await givenDeployment(server)
+    const api = await startApi()
+    await startReplica(api.url)
+    const [shared, own]: [string[], string[]] = [[], []]
+    server.state.onRequest = () => {
+      shared.push(...readdirSync(rig.folder))
+      own.push(...readdirSync(tmpdir()))
+    }
+
+    await api.set(ACCEPTED)
+    await api.set(ACCEPTED, 'openai-compatible')
+
+    const isOfCheck = (name: string) => name.startsWith('aw-check-')
+    expect(shared).toContain('broker')
+    expect(shared.filter(isOfCheck)).toEqual([])
+    // The control.
+    expect(own.filter(isOfCheck)).not.toEqual([])
+  })
+
   it('is checked although the replica is connected to another process of the API, and only once', async () => {
     const server = await startServer()
     const { startApi, startReplica } = await givenDeployment(server)
@@ -78,6 +100,39 @@ describe('a credential that a person sets in a cluster', () => {
     expect(accepted.unchecked).toBeUndefined()
     expect(server.got).toEqual([`GET /v1/models ${WRONG}`, `GET /v1/models ${ACCEPTED}`])
   })
+})
+
+it('fails at once if the data of its owner is erased during the check, and stores nothing', async () => {
+  const { startApi, startReplica, store } = await givenDeployment({ port: 443 })
+  const api = await startApi()
+  await startReplica(api.url, { isWithBroker: false })
+
+  const failure = codeOf(api.set(ACCEPTED))
+  await until('the check waits', async () => (await store.listCredentialChecks()).length === 1)
+  await store.eraseOwner(ADA.owner)
+
+  expect(await failure).toMatchObject({
+    code: 'conflict',
+    message: expect.stringContaining('An operator has erased your data'),
+  })
+  expect(await store.listUserCredentials()).toEqual([])
+})
+
+it('is refused with the next step while 4 others of its owner are checked, and not stored', async () => {
+  const { startApi, startReplica, store } = await givenDeployment({ port: 443, checkMs: 60_000 })
+  const api = await startApi()
+  await startReplica(api.url, { isWithBroker: false })
+  const others = Promise.allSettled(Array.from({ length: 4 }, () => api.set(WRONG)))
+  await until('4 checks wait', async () => (await store.listCredentialChecks()).length === 4)
+
+  expect(await codeOf(api.set(ACCEPTED, 'openai-compatible'))).toEqual({
+    code: 'conflict',
+    message:
+      '4 of your credentials are checked at the moment, which is the limit. Set this one again in 60 seconds.',
+  })
+  expect(await store.listUserCredentials()).toEqual([])
+  await store.eraseOwner(ADA.owner)
+  await others
 })
 
 describe('a credential that cannot be checked in a cluster is stored, and the answer has the reason', () => {
@@ -201,7 +256,8 @@ describe('a credential in the vault', () => {
 
     expect(await codeOf(api.set(WRONG, 'github'))).toEqual({
       code: 'invalid_request',
-      message: 'GitHub does not accept this value: 401 Unauthorized. Nothing was stored.',
+      message:
+        'GitHub does not accept this value: 401 Unauthorized. It is not used. The vault keeps it in an old version until your data is erased.',
     })
     expect(await store.listUserCredentials()).toEqual([])
     const [name = ''] = azure.vault.names()
@@ -272,7 +328,7 @@ describe('the routes for checks', () => {
     }
     // A verdict about a check that nobody has begun.
     await end('credentials-token')
-    expect(await store.readCredentialVerdict(id)).toBeUndefined()
+    expect(await store.readCredentialVerdict(id)).toBe('waiting')
 
     expect(await begin('credentials-token')).toEqual({ status: 200, hasValue: true })
     expect(await begin('credentials-token')).toEqual({ status: 404, hasValue: false })

@@ -17,8 +17,11 @@ export interface FakeAnswer {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** A planted failure of the server: a different response, a connection reset, or no response. */
-export type Fault = FakeAnswer | 'reset' | 'silence'
+/**
+ * A planted failure of the server: a different response, a connection reset before or after the request is carried out, or no
+ * response. `none`: this request is served.
+ */
+export type Fault = FakeAnswer | 'reset' | 'answer-lost' | 'silence' | 'none'
 
 export interface HttpsFakeOptions {
   readonly tls: { readonly cert: string; readonly key: string }
@@ -40,12 +43,13 @@ export async function startHttpsFake({ tls, respond, listen }: HttpsFakeOptions)
     }
     requests.push(request)
     const fault = faults.shift()
-    if (fault === 'silence') return
-    if (fault === 'reset') {
+    const answer = await answerTo(request, fault, respond)
+    if (answer === 'silence') return
+    if (answer === 'reset') {
       incoming.socket.destroy()
       return
     }
-    const { status, body, headers = {} } = fault ?? (await respond(request))
+    const { status, body, headers = {} } = answer
     response.writeHead(status, { 'content-type': 'application/json; charset=utf-8', ...headers })
     response.end(body === undefined ? '' : JSON.stringify(body))
   })
@@ -63,4 +67,15 @@ export async function startHttpsFake({ tls, respond, listen }: HttpsFakeOptions)
       await once(server, 'close')
     },
   }
+}
+
+async function answerTo(
+  request: FakeRequest,
+  fault: Fault | undefined,
+  respond: HttpsFakeOptions['respond'],
+): Promise<FakeAnswer | 'reset' | 'silence'> {
+  if (fault === undefined || fault === 'none') return respond(request)
+  if (fault !== 'answer-lost') return fault
+  await respond(request)
+  return 'reset'
 }

@@ -31,6 +31,12 @@ type Version = {
   readonly enabled: boolean
 }
 
+interface Deleted {
+  readonly versions: Version[]
+  /** In seconds. */
+  readonly at: number
+}
+
 const RESOURCE = 'https://vault.azure.net'
 
 /** The data plane of a Key Vault with role-based access: the challenge, versions, listing, soft deletion, and its refusals. */
@@ -38,7 +44,7 @@ export async function startKeyVault(options: KeyVaultOptions) {
   const { url, tenantId, authority, roles } = options
   const secrets = new Map<string, Version[]>()
   /** Secrets that the vault keeps after their deletion. Their names cannot be used again until then. */
-  const deleted = new Map<string, Version[]>()
+  const deleted = new Map<string, Deleted>()
   const state = {
     /** The challenge of a response to a request without a token. A hostile vault names a different resource. */
     challenge: `Bearer authorization="${authority}/${tenantId}", resource="${RESOURCE}"`,
@@ -75,6 +81,7 @@ export async function startKeyVault(options: KeyVaultOptions) {
     versionsOf: (name: string): readonly Version[] => secrets.get(name) ?? [],
     names: () => [...secrets.keys()],
     deletedNames: () => [...deleted.keys()],
+    purgeDateOf: (name: string) => new Date(((deleted.get(name)?.at ?? 0) + RETENTION_SECONDS) * 1000),
   }
 }
 
@@ -127,13 +134,15 @@ const OPERATIONS: Record<Operation['operation'], (kept: Kept, wanted: Wanted) =>
   set: (kept, { name, body }) => setIn(kept, name, body),
   delete: (kept, { name }) => deleteIn(kept, name),
   recover: (kept, { name }) => recoverIn(kept, name),
-  getDeleted: ({ deleted, url }, { name }) =>
-    deleted.has(name) ? { status: 200, body: deletedOf(url, name) } : notFound(name),
+  getDeleted: ({ deleted, url }, { name }) => {
+    const found = deleted.get(name)
+    return found ? { status: 200, body: deletedOf(found, url, name) } : notFound(name)
+  },
 }
 
 interface Kept {
   readonly secrets: Map<string, Version[]>
-  readonly deleted: Map<string, Version[]>
+  readonly deleted: Map<string, Deleted>
   readonly url: string
 }
 
@@ -158,26 +167,26 @@ function deleteIn({ secrets, deleted, url }: Kept, name: string): FakeAnswer {
   const versions = secrets.get(name)
   if (!versions) return notFound(name)
   secrets.delete(name)
-  deleted.set(name, versions)
-  return { status: 200, body: deletedOf(url, name) }
+  const one = { versions, at: Math.floor(Date.now() / 1000) }
+  deleted.set(name, one)
+  return { status: 200, body: deletedOf(one, url, name) }
 }
 
 function recoverIn({ secrets, deleted, url }: Kept, name: string): FakeAnswer {
-  const versions = deleted.get(name)
-  if (!versions) return notFound(name)
+  const found = deleted.get(name)
+  if (!found) return notFound(name)
   deleted.delete(name)
-  secrets.set(name, versions)
+  secrets.set(name, found.versions)
   return { status: 200, body: { id: `${url}/secrets/${name}`, attributes: { enabled: true } } }
 }
 
 const RETENTION_SECONDS = 90 * 24 * 3600
 
-function deletedOf(url: string, name: string) {
-  const deletedDate = Math.floor(Date.now() / 1000)
+function deletedOf({ at }: Deleted, url: string, name: string) {
   return {
     recoveryId: `${url}/deletedsecrets/${name}`,
-    deletedDate,
-    scheduledPurgeDate: deletedDate + RETENTION_SECONDS,
+    deletedDate: at,
+    scheduledPurgeDate: at + RETENTION_SECONDS,
     id: `${url}/secrets/${name}`,
     attributes: { enabled: true, recoveryLevel: 'Recoverable' },
   }

@@ -1,11 +1,12 @@
 import { expect, test } from 'vitest'
 import type { ErasedData } from '../../contracts/owner-data.ts'
-import type { AuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import type { RunDeps } from '../../runtime/api/runs/deps.ts'
 import { eraseOwner } from '../../runtime/api/runs/owners/erase-owner.ts'
 import { createLog } from '../../runtime/kit/log.ts'
 
 const PURGED = new Date('2027-02-25T10:00:00.000Z')
+
+const noRuns = () => Promise.reject(new Error('the owner has no runs'))
 
 /** Erases an owner without runs. */
 async function erase(eraseSecrets: RunDeps['eraseSecrets']) {
@@ -15,6 +16,8 @@ async function erase(eraseSecrets: RunDeps['eraseSecrets']) {
     store: {
       listRuns: async () => ({ items: [] }),
       eraseOwner: async () => steps.push('rows'),
+      deleteEvents: noRuns,
+      transaction: noRuns,
     },
     clock: () => new Date(),
     log: createLog({ level: 'info', write: (line) => void lines.push(line) }),
@@ -27,18 +30,25 @@ async function erase(eraseSecrets: RunDeps['eraseSecrets']) {
   }
   const caller = { owner: 'root', role: 'operator' } as const
   const reports: ErasedData[] = []
-  const erasure = await eraseOwner(deps as never, {} as AuditTrail, { caller, owner: 'ada' })
+  const erasure = await eraseOwner(deps, { recordErasure: noRuns }, { caller, owner: 'ada' })
   for await (const report of erasure) reports.push(report)
   return { last: reports.at(-1), steps, log: lines.join('') }
 }
 
 test('an erasure deletes the secrets before the rows that name them, and reports when they are purged', async () => {
-  const { last, steps, log } = await erase(async () => PURGED)
+  const { last, steps, log } = await erase(async () => ({ at: PURGED, isExact: true }))
 
   expect(last).toMatchObject({ isComplete: true, secretsPurgedAt: PURGED.toISOString() })
   expect(steps.slice(0, 2)).toEqual(['secrets of ada', 'rows'])
   // Also if the erasure breaks off.
   expect(log).toContain(PURGED.toISOString())
+})
+
+test('an erasure reports the latest date of the purge if the vault did not report the date', async () => {
+  const { last } = await erase(async () => ({ at: PURGED, isExact: false }))
+
+  expect(last).toMatchObject({ isComplete: true, secretsPurgedBy: PURGED.toISOString() })
+  expect(last).not.toHaveProperty('secretsPurgedAt')
 })
 
 test.each<[string, RunDeps['eraseSecrets']]>([

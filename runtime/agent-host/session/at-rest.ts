@@ -1,8 +1,8 @@
 import { SandboxError } from '../../kit/errors.ts'
 
 /**
- * Reads something that must not change at the same time. `stateOf` describes the state and throws if reading is not allowed in it.
- * Throws `conflict` if the state is another one afterwards, because the data may be half of each.
+ * Reads data that must not change during the read. `stateOf` returns the current state, and throws if the state does not allow a
+ * read. Throws `conflict` if the state differs after the read, because the data may then mix two states.
  */
 export async function atRest<T>(stateOf: () => string, read: () => Promise<T>): Promise<T> {
   const before = stateOf()

@@ -7,6 +7,7 @@ import { SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
 import type { UserCredentialRow } from '../../store/service-rows.ts'
 import { GIT_USER } from './own-destinations.ts'
+import { vaultVersionOf } from './user-vault.ts'
 
 export type CheckResult =
   | { readonly isChecked: true }
@@ -63,10 +64,16 @@ export function createCredentialCheck({ askServer, routeTo, hosts, gitServer }: 
     const words = `${answer.status} ${STATUS_CODES[answer.status] ?? ''}`.trim()
     throw new SandboxError(
       'invalid_request',
-      `${SERVERS[credential.row.kind](credential.row)} does not accept this value: ${words}. Nothing was stored.`,
+      `${SERVERS[credential.row.kind](credential.row)} does not accept this value: ${words}. ${effectFor(credential)}`,
     )
   }
 }
+
+/** The egress proxy reads a value from the vault to check it, so the vault has one that is refused. */
+const effectFor = ({ row }: NewCredential): string =>
+  vaultVersionOf(row) === undefined
+    ? 'Nothing was stored.'
+    : 'It is not used. The vault keeps it in an old version until your data is erased.'
 
 const SERVERS: Readonly<Record<UserCredentialKind, (row: UserCredentialRow) => string>> = {
   github: () => 'GitHub',
@@ -75,7 +82,7 @@ const SERVERS: Readonly<Record<UserCredentialKind, (row: UserCredentialRow) => s
   'openai-compatible': ({ target }) => `The model server at ${target}`,
 }
 
-/** The host of a check, and nothing else of it. */
+/** Permits GET requests to one port of one host, and no other connection. */
 const only = (host: string, port: number): EgressDestination => ({
   ...{ host, ports: [port], methods: ['GET'], phases: ['work'], caller: 'any' },
 })

@@ -68,6 +68,8 @@ const NO_CHECK: CredentialCheck = async () => ({
 
 const NOT_WANTED: CheckResult = { isChecked: false, reason: 'you asked to store it without a check' }
 
+const STILL_THERE = 'The value that you sent is still in the vault, and could not be disabled there'
+
 const invalid = (message: string) => new SandboxError('invalid_request', message)
 
 export function createUserCredentialService(deps: Deps): UserCredentialService {
@@ -98,7 +100,7 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
     try {
       return await work()
     } catch (error) {
-      if (vaultVersionOf(row) !== undefined) await vault?.undo(row).catch(both(error))
+      if (vaultVersionOf(row) !== undefined) await vault?.disable(row, STILL_THERE).catch(both(error))
       throw error
     }
   }
@@ -109,9 +111,9 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
         throw invalid('`user` is only for credentials of the kinds git and registry.')
       const { owner } = caller
       const of = { owner, kind, target: usableTarget(places, kind, host), ...present({ user }) }
-      // Before the vault has a secret that no row names.
+      // Checked before the value is written: a rejected credential must not leave a secret in the vault.
       await refuseMore(store, of)
-      // Before it is stored, so that no event or log line can show it.
+      // The value is redacted from here on, before anything stores it.
       learn(owner, value)
       const row = await keep(of, value)
       const checked = await orUndo(row, async () => {
@@ -130,7 +132,7 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
     async remove(caller, kind, { host }) {
       const found = await requireOne(store, caller, { kind, host })
       // First in the vault: while the row exists, the owner can try again.
-      if (vaultVersionOf(found) !== undefined) await vault?.disable(found)
+      if (vaultVersionOf(found) !== undefined) await vault?.disable(found, 'Your credential is still set')
       const removed = await store.transaction(async (tx) => {
         await tx.auditHead('')
         const row = await requireOne(tx, caller, { kind, host })

@@ -1,7 +1,9 @@
 import type { UserSecret } from '../../../contracts/secrets.ts'
+import type { VaultChange } from '../../azure/azure-fault.ts'
 import { retryWithin } from '../../azure/retry-within.ts'
 import type { WorkloadIdentity } from '../../azure/workload-identity.ts'
 import { SandboxError } from '../../kit/errors.ts'
+import { present } from '../../kit/present.ts'
 import type { UserCredentialRow } from '../../store/service-rows.ts'
 import { userCredentialSecretName } from '../keys/user-secret-name.ts'
 
@@ -14,23 +16,46 @@ type Of = Pick<UserCredentialRow, 'owner' | 'kind' | 'target'>
 export interface UserVault {
   /** Writes a new version of the owner's secret and returns its id. */
   write(of: Of, value: string): Promise<string>
-  /** The newest version of the owner's secret is disabled afterwards, and does not contain the value. */
-  disable(of: Of): Promise<void>
-  /** Writes a disabled version after one that was written for a change that failed. */
-  undo(of: Of): Promise<void>
   /**
-   * Deletes all versions. Until the vault purges them, it keeps them, and no caller can read them. Returns the time of the purge,
-   * and undefined if there is no such secret.
+   * The newest version of the owner's secret is disabled afterwards and does not contain the value, or the secret is deleted. If this
+   * fails, the error contains `effect`, which tells the caller what remains.
    */
-  delete(of: Of): Promise<Date | undefined>
+  disable(of: Of, effect: string): Promise<void>
+  /**
+   * Deletes all versions. Until the vault purges them, it keeps them, and no caller can read them. Returns undefined if there is no
+   * such secret. `wasSet`: the vault had the secret, so if it is gone, an earlier erasure has deleted it.
+   */
+  delete(of: Of, wasSet: boolean): Promise<SecretPurge | undefined>
   secretOf(of: Of, version: string): UserSecret
 }
+
+/** When the vault purges a deleted secret. */
+export interface SecretPurge {
+  readonly at: Date
+  /** False if the vault did not report the time. Then `at` is the latest possible one. */
+  readonly isExact: boolean
+}
+
+/** The longest time for which Azure keeps a deleted secret: https://learn.microsoft.com/azure/key-vault/general/soft-delete-overview. */
+const MAX_RETENTION_MS = 90 * 86_400_000
 
 /** Time for all attempts of one change. The caller waits for it. */
 const CHANGE_BUDGET_MS = 15_000
 
-/** Content of a disabled version, which no caller can read. */
-const REMOVED = 'removed'
+/** Time for disabling a version that the vault may have. The caller has already waited for the change. */
+const CLEAN_UP_BUDGET_MS = 4_000
+
+/** A disabled version, which no caller can read. */
+const REMOVED: Content = { value: 'removed', isEnabled: false }
+
+const MAY_KEEP =
+  'The value that you sent is not used, but the vault may keep it in an old version until your data is erased'
+const MAY_HAVE = 'The value that you sent may be in the vault, and could not be disabled there'
+const SET_AGAIN =
+  'Set the credential again, or remove it if "agentweaver credential list" shows it. If you do neither, revoke the value at its server.'
+
+type Content = { readonly value: string; readonly isEnabled: boolean }
+type WriteOptions = { readonly withinMs?: number; readonly change?: VaultChange }
 
 interface Parts {
   readonly identity: WorkloadIdentity
@@ -41,35 +66,55 @@ interface Parts {
 
 export function createUserVault({ nameKey, budgetMs = CHANGE_BUDGET_MS, ...place }: Parts): UserVault {
   const nameOf = (of: Of) => userCredentialSecretName(nameKey, of)
-  const write = async (of: Of, value: string, isEnabled: boolean) => {
+  const write = async (of: Of, content: Content, { withinMs = budgetMs, change }: WriteOptions = {}) => {
     const { writeSecret } = await import('../../azure/azure-clients.ts')
-    return retryWithin(budgetMs, (signal) =>
-      writeSecret(place, { name: nameOf(of), value, isEnabled }, signal),
+    return retryWithin(withinMs, (signal) =>
+      writeSecret(place, { name: nameOf(of), ...content }, { signal, ...present({ change }) }),
     )
   }
+  const disable = (of: Of, withinMs = budgetMs) =>
+    write(of, REMOVED, { withinMs }).catch((error: unknown) => {
+      // The secret was deleted in the meantime, so nothing can read any of its versions.
+      if (!(error instanceof SandboxError) || error.code !== 'conflict') throw error
+    })
   return {
     secretOf: (of, version) => ({ name: nameOf(of), version }),
-    write: (of, value) => write(of, value, true).catch(explain('Nothing was stored')),
-    disable: async (of) => {
-      await write(of, REMOVED, false).catch(explain('Your credential is still set'))
+    write: async (of, value) => {
+      const change = { mayBeDone: false }
+      try {
+        return await write(of, { value, isEnabled: true }, { change })
+      } catch (error) {
+        if (!change.mayBeDone) return explain('Nothing was stored')(error)
+        const isDisabled = await disable(of, Math.min(budgetMs, CLEAN_UP_BUDGET_MS)).then(
+          () => true,
+          () => false,
+        )
+        return isDisabled ? explain(MAY_KEEP)(error) : explain(MAY_HAVE, SET_AGAIN)(error)
+      }
     },
-    undo: async (of) => {
-      await write(of, REMOVED, false).catch(explain('The value that you sent is still in the vault'))
+    disable: async (of, effect) => {
+      await disable(of).catch(explain(effect))
     },
-    delete: async (of) => {
+    delete: async (of, wasSet) => {
       const { deleteSecret } = await import('../../azure/azure-clients.ts')
-      const remove = (signal: AbortSignal) => deleteSecret(place, nameOf(of), signal)
-      return retryWithin(budgetMs, remove).catch(explain('The credential is still in the vault'))
+      const change = { mayBeDone: false }
+      const remove = (signal: AbortSignal) => deleteSecret(place, nameOf(of), { signal, change })
+      const found = await retryWithin(budgetMs, remove).catch(
+        explain('The credential may still be in the vault'),
+      )
+      if (found instanceof Date) return { at: found, isExact: true }
+      const isDeleted = change.mayBeDone || (wasSet && found === 'unknown')
+      return isDeleted ? { at: new Date(Date.now() + MAX_RETENTION_MS), isExact: false } : undefined
     },
   }
 }
 
 /** Adds what the failure means for the caller. The messages contain no name of a secret. */
 const explain =
-  (effect: string) =>
+  (effect: string, nextStep = 'Try again.') =>
   (error: unknown): never => {
     if (!(error instanceof SandboxError)) throw error
-    const remedy = REMEDIES[error.code] ?? 'Try again.'
+    const remedy = REMEDIES[error.code] ?? nextStep
     const message = `The vault of users' credentials did not accept the change: ${error.message}. ${effect}. ${remedy}`
     throw new SandboxError(error.code, message, { cause: error })
   }

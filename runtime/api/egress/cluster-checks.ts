@@ -4,11 +4,14 @@ import type { EgressCredentialAnswer } from '../../../contracts/egress-control.t
 import { unchecked } from '../../credential-check/run-check.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { delay } from '../../kit/deadline.ts'
+import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
+import { WAITING_CHECKS } from '../../store/credential-checks.ts'
 import type { UserCredentialRow } from '../../store/service-rows.ts'
 import type { Store } from '../../store/store.ts'
 import type { AskServer } from '../credentials/credential-check.ts'
 import type { ReplicaChecks } from './check-routes.ts'
+import { PROXY_SEEN_MS } from './control-hub.ts'
 
 export interface ClusterChecksOptions {
   readonly store: Pick<
@@ -28,9 +31,19 @@ export interface ClusterChecksOptions {
 }
 
 const LOOK_EVERY_MS = 200
-/** A replica is noted with each message of its control stream. */
-const PROXY_SEEN_MS = 30_000
 const NO_REPLICA = 'no replica of the egress proxy is connected to the service'
+
+const erased = () =>
+  new SandboxError(
+    'conflict',
+    'An operator has erased your data while this credential was checked, so it is not set. Set it again if you continue to use the service.',
+  )
+
+const tooMany = (waitMs: number) =>
+  new SandboxError(
+    'conflict',
+    `${WAITING_CHECKS.perOwner} of your credentials are checked at the moment, which is the limit. Set this one again in ${waitMs / 1000} seconds.`,
+  )
 
 export interface ClusterChecks extends ReplicaChecks {
   readonly askServer: AskServer
@@ -46,12 +59,13 @@ export function createClusterChecks({
   log,
   waitMs = CREDENTIAL_CHECK.waitMs,
 }: ClusterChecksOptions): ClusterChecks {
-  const untilAnswered = async (id: string): Promise<CredentialVerdict> => {
-    const giveUpAt = performance.now() + waitMs
+  /** `giveUpAt` is before the end of the row, so only the erasure of the owner deletes the row earlier. */
+  const untilAnswered = async (id: string, giveUpAt: number): Promise<CredentialVerdict> => {
     while (performance.now() < giveUpAt) {
       await delay(LOOK_EVERY_MS)
       const verdict = await store.readCredentialVerdict(id)
-      if (verdict) return verdict
+      if (verdict === undefined && performance.now() < giveUpAt) throw erased()
+      if (verdict !== undefined && verdict !== 'waiting') return verdict
     }
     return unchecked(`no replica of the egress proxy has asked its server within ${waitMs / 1000} seconds`)
   }
@@ -59,10 +73,12 @@ export function createClusterChecks({
     async askServer(plan, { row }) {
       if ((await store.countProxies(PROXY_SEEN_MS)) === 0) return unchecked(NO_REPLICA)
       const id = randomUUID()
-      if (!(await store.insertCredentialCheck({ id, credential: row, plan }, waitMs)))
-        return unchecked('too many credentials are checked at the moment')
+      const giveUpAt = performance.now() + waitMs
+      const insertion = await store.insertCredentialCheck({ id, credential: row, plan }, waitMs)
+      if (insertion === 'owner_limit') throw tooMany(waitMs)
+      if (insertion === 'limit') return unchecked('too many credentials are checked at the moment')
       try {
-        return await untilAnswered(id)
+        return await untilAnswered(id, giveUpAt)
       } finally {
         await bestEffort(log, 'delete the check of a credential', () => store.deleteCredentialCheck(id))
       }

@@ -12,6 +12,7 @@ import type { RunRow, Store } from '../../store/store.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 import { patiently } from '../runs/drive/patient-store.ts'
 import { repeat } from '../runs/repeat.ts'
+import { PROXY_SEEN_MS } from './control-hub.ts'
 import type { RouteOf, ServersOf } from './control-state.ts'
 import type { NetworkRules } from './network-rules.ts'
 import { classOf } from './push-state.ts'
@@ -51,8 +52,6 @@ const RENEW_MS = (EGRESS_TOKEN.lifetimeSeconds * 1000) / 3
 const RETRY_MS = 10_000
 const SEND_MS = 10_000
 const WATCH_MS = 2_000
-/** A replica is noted with each message of its control stream. */
-const PROXY_SEEN_MS = 30_000
 /** A replica that changes from one API process to another is away for a moment. */
 const ROUNDS_WITHOUT_PROXY = 2
 

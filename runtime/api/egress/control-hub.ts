@@ -29,12 +29,17 @@ export interface ControlStates {
 export interface ControlNews extends ControlStates {
   /** Checks of credentials that no replica has begun. */
   readonly checks: string[]
+  /** Whether a process must get its part: it has changed, or the leases must be renewed. */
+  readonly isDueFor: Readonly<Record<keyof ControlStates, boolean>>
 }
 
 type Listener = (news: ControlNews) => void
 
 /** The end of a run must reach every replica of the proxy within a second, also if another API process has ended the run. */
 const POLL_MS = 300
+/** A replica that got a message within this time counts as connected. It gets one at each renewal of its lease. */
+export const PROXY_SEEN_MS = 3 * EGRESS_LEASE.renewMs
+const NOTHING = { proxy: '', credentials: '' } as const
 /** Checks in one message. */
 const MAX_CHECKS = 64
 
@@ -46,7 +51,8 @@ export class ControlHub {
   readonly #options: ControlHubOptions
   readonly #listeners = new Set<Listener>()
   #revision = 0
-  #last = ''
+  /** What each process got last, as text. */
+  #last: Readonly<Record<keyof ControlStates, string>> = NOTHING
   #sentAt = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | undefined
   #isReading = false
@@ -62,7 +68,7 @@ export class ControlHub {
   subscribe(listener: Listener): () => void {
     this.#listeners.add(listener)
     // The new listener gets a state even if it is the same as before.
-    this.#last = ''
+    this.#last = NOTHING
     this.changed()
     return () => {
       this.#listeners.delete(listener)
@@ -89,6 +95,17 @@ export class ControlHub {
     })
   }
 
+  #dueFor(texts: Readonly<Record<keyof ControlStates, string>>): ControlNews['isDueFor'] {
+    const last = this.#last
+    this.#last = texts
+    const isRenewal = performance.now() - this.#sentAt >= EGRESS_LEASE.renewMs
+    if (isRenewal) this.#sentAt = performance.now()
+    return {
+      proxy: isRenewal || texts.proxy !== last.proxy,
+      credentials: isRenewal || texts.credentials !== last.credentials,
+    }
+  }
+
   async #read(): Promise<void> {
     const { store, authorities, log } = this.#options
     try {
@@ -98,15 +115,15 @@ export class ControlHub {
       const proxy = signed(all.map(partOfProxy))
       const credentials = signed(all.flatMap(partOfBroker))
       const checks = (await store.listCredentialChecks()).slice(0, MAX_CHECKS)
-      const text = JSON.stringify([proxy, credentials, checks])
-      const isDue = performance.now() - this.#sentAt >= EGRESS_LEASE.renewMs
-      if (text === this.#last && !isDue) return
-      this.#last = text
-      this.#sentAt = performance.now()
+      const isDueFor = this.#dueFor({
+        proxy: JSON.stringify(proxy),
+        credentials: JSON.stringify([credentials, checks]),
+      })
+      if (!isDueFor.proxy && !isDueFor.credentials) return
       this.#revision += 1
       const revision = this.#revision
       const states = { proxy: { ...proxy, revision }, credentials: { ...credentials, revision } }
-      for (const listener of [...this.#listeners]) listener({ ...states, checks })
+      for (const listener of [...this.#listeners]) listener({ ...states, checks, isDueFor })
     } catch (error) {
       log.error('the state of the egress proxies could not be read', { error: messageOf(error) })
     }

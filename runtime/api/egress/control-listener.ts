@@ -88,6 +88,7 @@ function serveStream(
   raw.socket?.setNoDelay(true)
   let sending = note(true)
   const unsubscribe = hub.subscribe((news) => {
+    if (!news.isDueFor[role]) return
     sending = sending.then(async () => {
       if (raw.destroyed) return
       const { keys } = Keys.parse(JSON.parse(await readFile(jwksFile, 'utf8')))

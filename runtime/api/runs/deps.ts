@@ -5,6 +5,7 @@ import type { Log } from '../../kit/log.ts'
 import type { SandboxProvider } from '../../sandboxes/provider.ts'
 import type { RunEnding } from '../../store/columns.ts'
 import type { RunRow, RunTouched, Store } from '../../store/store.ts'
+import type { SecretPurge } from '../credentials/user-vault.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 import type { ProcessMetrics } from '../metrics/process-metrics.ts'
 import type { WorkspaceBounds } from './admit/workspace-admission.ts'
@@ -90,8 +91,8 @@ export type RunDeps = {
   readonly ceiling: SandboxSettings
   /** The restrictions in force. */
   readonly restrictions: Restrictions
-  /** Deletes the secrets of an owner outside the store. Returns the time at which the last one is purged. Absent if there can be none. */
-  readonly eraseSecrets?: (owner: string) => Promise<Date | undefined>
+  /** Deletes the secrets of an owner outside the store. Returns when the last one is purged. Absent if there can be none. */
+  readonly eraseSecrets?: (owner: string) => Promise<SecretPurge | undefined>
   /** Absent without an egress proxy. */
   readonly networks?: RunNetworks
   /** The second redaction, of one run: nothing that a sandbox sent is stored before it. */

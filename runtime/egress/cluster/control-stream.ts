@@ -1,7 +1,5 @@
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
-import { request as httpRequest, type IncomingMessage } from 'node:http'
-import { request as httpsRequest } from 'node:https'
+import type { IncomingMessage } from 'node:http'
 import type { EgressDestination, EgressState } from '../../../contracts/egress.ts'
 import {
   EGRESS_LEASE,
@@ -12,12 +10,7 @@ import { EGRESS_CONTROL_ROUTES } from '../../../contracts/routes.ts'
 import { delay } from '../../kit/deadline.ts'
 import { messageOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
-
-export interface ControlPlace {
-  readonly url: string
-  /** Read for every request, because the kubelet replaces it. */
-  readonly tokenFile: string
-}
+import { type ControlPlace, controlRequest } from './control-request.ts'
 
 export interface ControlStreamOptions extends ControlPlace {
   /** Takes the state of a message over. The lease is renewed after it has resolved. */
@@ -97,32 +90,6 @@ async function openStream(options: ControlStreamOptions, signal: AbortSignal): P
   if (response.statusCode === 200) return response
   response.destroy()
   throw new Error(`the API answered ${response.statusCode}`)
-}
-
-interface ControlRequest {
-  readonly path: string
-  readonly method: 'GET' | 'POST'
-  readonly signal: AbortSignal
-  readonly headers?: Readonly<Record<string, string | number>>
-}
-
-/** A request with the token of this replica. The caller sends the body and ends it. */
-export async function controlRequest(
-  { url, tokenFile }: ControlPlace,
-  { path, method, signal, headers }: ControlRequest,
-) {
-  const token = (await readFile(tokenFile, 'utf8')).trim()
-  const target = new URL(path, url)
-  const send = target.protocol === 'https:' ? httpsRequest : httpRequest
-  const request = send(target, {
-    method,
-    signal,
-    agent: false,
-    headers: { ...headers, authorization: `Bearer ${token}` },
-  })
-  // Without a listener, an error after the answer would end the process. `once` reports earlier ones.
-  request.on('error', () => undefined)
-  return request
 }
 
 async function* linesOf(response: IncomingMessage): AsyncGenerator<string> {

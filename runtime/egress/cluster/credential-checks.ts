@@ -1,5 +1,3 @@
-import { once } from 'node:events'
-import type { IncomingMessage } from 'node:http'
 import { type EgressGeneration, MODEL_BASE_PATH } from '../../../contracts/egress.ts'
 import {
   EgressCheckAnswer,
@@ -12,15 +10,13 @@ import { type CheckAccess, type CheckWay, runCheck, unchecked } from '../../cred
 import { unlessAborted } from '../../kit/deadline.ts'
 import { messageOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
-import { type ControlPlace, controlRequest } from './control-stream.ts'
-import { answerText, valueFrom } from './fetch-credential.ts'
+import { type ControlPlace, parseAnswer, postControl } from './control-request.ts'
+import { valueFrom } from './fetch-credential.ts'
 import type { ReadUserSecret } from './user-vault.ts'
 
 export interface CredentialChecksOptions {
   readonly place: ControlPlace
   readonly readSecret: ReadUserSecret | undefined
-  /** Where the sockets of the networks of checks are. */
-  readonly folder: string
   /** Roots that the certificate of a server may have. @default the roots of Node */
   readonly roots: readonly string[] | undefined
   /** Makes the proxy serve the networks of the current checks. */
@@ -72,8 +68,8 @@ export class CredentialChecks implements CheckWay {
   }
 
   async lend<T>(target: CheckTarget, value: string, use: (access: CheckAccess) => Promise<T>): Promise<T> {
-    const { folder, roots, apply } = this.#options
-    const { generation, remove } = await createCheckNetwork(target, folder)
+    const { roots, apply } = this.#options
+    const { generation, remove } = await createCheckNetwork(target)
     const { runId, socketPath, modelRoute } = generation
     const modelSocket = modelRoute?.brokerPath
     const served = { ...generation, ...(modelSocket !== undefined && { agentHostSocketPath: modelSocket }) }
@@ -116,13 +112,7 @@ export class CredentialChecks implements CheckWay {
       expected: 200,
       signal,
     })
-    if (text === undefined) return undefined
-    try {
-      return EgressCheckAnswer.parse(JSON.parse(text))
-    } catch {
-      // biome-ignore lint/style/useErrorCause: the cause quotes the answer.
-      throw new Error('the answer of the API cannot be read; it and the proxy must be of one release')
-    }
+    return text === undefined ? undefined : parseAnswer(EgressCheckAnswer, text)
   }
 
   /** Returns the body of the answer, and undefined for a 404. */
@@ -131,14 +121,7 @@ export class CredentialChecks implements CheckWay {
     sent: object,
     { expected, signal }: { readonly expected: number; readonly signal: AbortSignal },
   ): Promise<string | undefined> {
-    const body = JSON.stringify(sent)
-    const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
-    const request = await controlRequest(this.#options.place, { path, method: 'POST', signal, headers })
-    request.end(body)
-    const [response] = (await once(request, 'response', { signal })) as [IncomingMessage]
-    const text = await answerText(response)
-    if (response.statusCode === 404) return undefined
-    if (response.statusCode !== expected) throw new Error(`the API answered ${response.statusCode}`)
-    return text
+    const answer = await postControl(this.#options.place, { path, sent, signal, expected: [expected, 404] })
+    return answer.status === 404 ? undefined : answer.text
   }
 }

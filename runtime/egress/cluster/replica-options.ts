@@ -3,7 +3,7 @@ import type { ProxyIdentity } from '../credentials/proxy-identity.ts'
 import type { EgressLimits } from '../limits.ts'
 import type { Resolve } from '../look-ups.ts'
 import type { UpstreamProxy } from '../upstream-proxy.ts'
-import type { ControlPlace } from './control-stream.ts'
+import type { ControlPlace } from './control-request.ts'
 import type { ReadUserSecret } from './user-vault.ts'
 
 export interface ReplicaOptions extends ControlPlace {

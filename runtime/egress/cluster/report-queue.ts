@@ -1,12 +1,10 @@
-import { once } from 'node:events'
-import type { IncomingMessage } from 'node:http'
 import type { EgressRunReport } from '../../../contracts/egress.ts'
 import type { EgressReportBatch } from '../../../contracts/egress-control.ts'
 import { EGRESS_CONTROL_ROUTES } from '../../../contracts/routes.ts'
 import { delay } from '../../kit/deadline.ts'
 import { messageOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
-import { type ControlPlace, controlRequest } from './control-stream.ts'
+import { type ControlPlace, postControl } from './control-request.ts'
 
 export interface ReportQueueOptions extends ControlPlace {
   /** Identifies this process of the proxy. */
@@ -89,17 +87,10 @@ export class ReportQueue {
   }
 
   async #post(batch: EgressReportBatch, stop: AbortSignal): Promise<void> {
-    const body = JSON.stringify(batch)
     const signal = AbortSignal.any([stop, AbortSignal.timeout(POST_MS)])
-    const request = await controlRequest(this.#options, {
+    await postControl(this.#options, {
       path: EGRESS_CONTROL_ROUTES.events,
-      method: 'POST',
-      signal,
-      headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
+      ...{ sent: batch, signal, expected: [204] },
     })
-    request.end(body)
-    const [response] = (await once(request, 'response', { signal })) as [IncomingMessage]
-    response.resume()
-    if (response.statusCode !== 204) throw new Error(`the API answered ${response.statusCode}`)
   }
 }

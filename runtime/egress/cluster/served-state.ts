@@ -1,4 +1,3 @@
-import { dirname } from 'node:path'
 import { CREDENTIAL_CHECK } from '../../../contracts/credential-check.ts'
 import type { EgressState } from '../../../contracts/egress.ts'
 import { CredentialChecks } from './credential-checks.ts'
@@ -6,7 +5,7 @@ import type { ReplicaOptions } from './replica-options.ts'
 
 export const NOWHERE: EgressState = { revision: 0, generations: [] }
 
-/** What a process of the proxy serves: the newest state of the API, and the networks of its checks of credentials. */
+/** The state that a process of the proxy applies: the newest state from the API, plus the networks of the checks that this process runs. */
 export class ServedState {
   /** Absent in the process that holds no secret. */
   readonly checks: CredentialChecks | undefined
@@ -37,6 +36,5 @@ const checksOf = (
   'socketPath' in listen
     ? new CredentialChecks({
         ...{ place: { url, tokenFile }, readSecret: listen.readSecret, roots, apply, checkMs, log },
-        folder: dirname(listen.socketPath),
       })
     : undefined

@@ -1,7 +1,11 @@
 import type { ServerResponse } from 'node:http'
 import type { EgressRule } from '../../../contracts/egress.ts'
-import { EGRESS_REASON_HEADER, EGRESS_RULE_HEADER } from '../../../contracts/egress.ts'
-import { asHeader, RETRY_AFTER_SECONDS, type Refusal } from '../refusals.ts'
+import {
+  EGRESS_REASON_HEADER,
+  EGRESS_RETRY_AFTER_SECONDS,
+  EGRESS_RULE_HEADER,
+} from '../../../contracts/egress.ts'
+import { asHeader, type Refusal } from '../refusals.ts'
 
 /** The request must not be sent on, or its answer must not be passed on. */
 export class RequestRefused extends Error {
@@ -20,8 +24,8 @@ export class RequestRefused extends Error {
 export class RequestFailed extends Error {}
 
 /**
- * The SDK repeats requests after 429 and 5xx, and reads 401 and 403 as a wrong credential. AgentHost repeats a request after
- * 503 with `Retry-After`. It does so without a limit if the rule is `restricted`, because a person lifts the restriction.
+ * The SDK repeats requests after 429 and 5xx, and reads 401 and 403 as a wrong credential. AgentHost repeats a request after 429
+ * or 503 with `Retry-After`. It repeats it without a limit if the rule is `restricted`, because a person lifts the restriction.
  */
 const STATUS: Readonly<Partial<Record<EgressRule, number>>> = {
   budget: 402,
@@ -51,7 +55,7 @@ export function endWithError(
     [EGRESS_RULE_HEADER]: code,
     'content-type': 'application/json',
     connection: 'close',
-    ...(status === UNAVAILABLE && { 'retry-after': `${RETRY_AFTER_SECONDS}` }),
+    ...(status === UNAVAILABLE && { 'retry-after': `${EGRESS_RETRY_AFTER_SECONDS}` }),
   })
   response.end(JSON.stringify({ error: { message: sentence, type: 'agentweaver', code } }))
 }

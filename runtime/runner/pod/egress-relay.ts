@@ -1,5 +1,9 @@
 import { connect, createServer, type Server, type Socket } from 'node:net'
-import { EGRESS_REASON_HEADER, EGRESS_RELAY_PORT } from '../../../contracts/egress.ts'
+import {
+  EGRESS_REASON_HEADER,
+  EGRESS_RELAY_PORT,
+  EGRESS_RETRY_AFTER_SECONDS,
+} from '../../../contracts/egress.ts'
 import type { EgressAccess } from '../../../contracts/egress-control.ts'
 import { errnoOf, messageOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
@@ -149,7 +153,7 @@ export class EgressRelay {
     this.#tell(sentence)
     const body = `${sentence}\n`
     client.end(
-      `HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\nconnection: close\r\n${EGRESS_REASON_HEADER}: ${sentence}\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+      `HTTP/1.1 503 Service Unavailable\r\nretry-after: ${EGRESS_RETRY_AFTER_SECONDS}\r\nconnection: close\r\n${EGRESS_REASON_HEADER}: ${sentence}\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
     )
   }
 }

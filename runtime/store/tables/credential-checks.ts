@@ -3,13 +3,15 @@ import * as z from 'zod'
 import { CredentialCheckPlan, CredentialVerdict } from '../../../contracts/credential-check.ts'
 import { toJson, toText } from '../codec.ts'
 import { UserCredentialKinds } from '../columns.ts'
-import type { CredentialCheckRow, CredentialCheckStore } from '../credential-checks.ts'
+import {
+  type CheckInsertion,
+  type CredentialCheckRow,
+  type CredentialCheckStore,
+  WAITING_CHECKS,
+} from '../credential-checks.ts'
 import type { Scope } from '../engine.ts'
 import { RowReader } from '../row-reader.ts'
 import type { Write } from './blobs.ts'
-
-/** Checks that wait at the same time. Each lasts for seconds. */
-const MAX_WAITING = 64
 
 const Credential = z.strictObject({
   owner: z.string(),
@@ -42,17 +44,18 @@ export async function deleteOldChecks({ db, engine }: Scope): Promise<number> {
   return Number(numDeletedRows)
 }
 
-async function insertCheck(scope: Scope, check: CredentialCheckRow, ms: number): Promise<boolean> {
+async function insertCheck(scope: Scope, check: CredentialCheckRow, ms: number): Promise<CheckInsertion> {
   const { db, engine } = scope
+  // Two checks at the same moment must not both get the last place.
+  await engine.lockAdmission(db)
   await deleteOldChecks(scope)
-  const { count } = await db
-    .selectFrom('credential_checks')
-    .select(({ fn }) => fn.countAll().as('count'))
-    .executeTakeFirstOrThrow()
-  if (Number(count) >= MAX_WAITING) return false
+  const waiting = await db.selectFrom('credential_checks').select('owner').execute()
+  const owner = toText(check.credential.owner)
+  if (waiting.filter((one) => one.owner === owner).length >= WAITING_CHECKS.perOwner) return 'owner_limit'
+  if (waiting.length >= WAITING_CHECKS.inAll) return 'limit'
   const row = {
     id: check.id,
-    owner: toText(check.credential.owner),
+    owner,
     credential_json: toJson(check.credential),
     plan_json: toJson(check.plan),
     until_ms: sql<number>`${engine.nowMs} + ${sql.lit(Math.round(ms))}`,
@@ -60,7 +63,7 @@ async function insertCheck(scope: Scope, check: CredentialCheckRow, ms: number):
     verdict_json: null,
   }
   await db.insertInto('credential_checks').values(row).execute()
-  return true
+  return 'inserted'
 }
 
 /** One statement, so that only one of two callers gets the check. */
@@ -98,13 +101,14 @@ async function listChecks({ db, engine }: Scope): Promise<string[]> {
   return rows.map(idOf)
 }
 
-async function readVerdict({ db }: Scope, id: string): Promise<CredentialVerdict | undefined> {
+async function readVerdict({ db }: Scope, id: string): Promise<CredentialVerdict | 'waiting' | undefined> {
   const row = await db
     .selectFrom('credential_checks')
     .select('verdict_json')
     .where('id', '=', id)
     .executeTakeFirst()
-  return row && new RowReader('credential_checks', row).optionalJson('verdict_json', CredentialVerdict)
+  if (!row) return undefined
+  return new RowReader('credential_checks', row).optionalJson('verdict_json', CredentialVerdict) ?? 'waiting'
 }
 
 export const credentialCheckStore = (reading: Scope, write: Write): CredentialCheckStore => ({

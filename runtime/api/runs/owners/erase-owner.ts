@@ -1,6 +1,7 @@
 import type { ErasedData } from '../../../../contracts/owner-data.ts'
 import { SandboxError } from '../../../kit/errors.ts'
-import { present } from '../../../kit/present.ts'
+import type { Store } from '../../../store/store.ts'
+import type { SecretPurge } from '../../credentials/user-vault.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import type { RunDeps } from '../deps.ts'
 import { isFinal } from '../run-view.ts'
@@ -11,7 +12,10 @@ import { runsOf } from './runs-of-owner.ts'
 const EVENTS_AT_ONCE = 2_000
 const MAX_NAMED = 3
 
-type Deps = Pick<RunDeps, 'store' | 'clock' | 'log' | 'eraseSecrets'>
+type Deps = Pick<RunDeps, 'clock' | 'log' | 'eraseSecrets'> & {
+  readonly store: Pick<Store, 'listRuns' | 'eraseOwner' | 'deleteEvents' | 'transaction'>
+}
+type Erasures = Pick<AuditTrail, 'recordErasure'>
 
 /**
  * Erases an owner: keys first, then run by run. An erasure that breaks off is continued by the next one; so is one during which the
@@ -19,7 +23,7 @@ type Deps = Pick<RunDeps, 'store' | 'clock' | 'log' | 'eraseSecrets'>
  */
 export async function eraseOwner(
   deps: Deps,
-  audit: AuditTrail,
+  audit: Erasures,
   { caller, owner }: { readonly caller: Caller; readonly owner: string },
 ): Promise<AsyncGenerator<ErasedData>> {
   if (caller.role !== 'operator')
@@ -44,19 +48,26 @@ async function refuseOpenRuns({ store }: Pick<Deps, 'store'>, owner: string): Pr
   )
 }
 
+function purgeIn(
+  purge: SecretPurge | undefined,
+): Pick<ErasedData, 'secretsPurgedAt' | 'secretsPurgedBy'> | undefined {
+  if (!purge) return undefined
+  const at = purge.at.toISOString()
+  return purge.isExact ? { secretsPurgedAt: at } : { secretsPurgedBy: at }
+}
+
 async function* erase(
   deps: Deps,
-  audit: AuditTrail,
+  audit: Erasures,
   { caller, owner }: { readonly caller: Caller; readonly owner: string },
 ): AsyncGenerator<ErasedData> {
   const { store, log, eraseSecrets } = deps
-  const purgedAt = await eraseSecrets?.(owner)
-  const secretsPurgedAt = purgedAt?.toISOString()
+  const purged = purgeIn(await eraseSecrets?.(owner))
   // An erasure that breaks off is continued by another one, which finds no secrets any more.
-  if (secretsPurgedAt !== undefined) log.info('the secrets of an owner were deleted', { secretsPurgedAt })
+  if (purged) log.info('the secrets of an owner were deleted', purged)
   // The keys first, so that no new run can be started with them.
   const keys = await store.eraseOwner(owner)
-  const done = { isComplete: false, runs: 0, events: 0, records: 0, keys, ...present({ secretsPurgedAt }) }
+  const done = { isComplete: false, runs: 0, events: 0, records: 0, keys, ...purged }
   for (const { id } of await Array.fromAsync(runsOf(store, owner))) {
     for (let deleted = EVENTS_AT_ONCE; deleted === EVENTS_AT_ONCE; ) {
       deleted = await store.deleteEvents(id, EVENTS_AT_ONCE)
@@ -79,7 +90,7 @@ async function* erase(
 
 const eraseRun = (
   { store, clock }: Deps,
-  audit: AuditTrail,
+  audit: Erasures,
   { id, actor }: { readonly id: string; readonly actor: string },
 ): Promise<number> =>
   store.transaction(async (tx) => {
