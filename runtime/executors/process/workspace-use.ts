@@ -28,8 +28,8 @@ const SETTLE_MS = 2_000
 const RUNNING = Number.POSITIVE_INFINITY
 /** A command that only deletes changes less, and other programs often write this much. */
 const NOISE: Amount = { bytes: 1_048_576, files: 64 }
-/** A command that has not written this much is not the reason that the space ends. */
-const SUSPICIOUS_BYTES = 67_108_864
+/** If a file system has grown by less than this during a command, the command is not the reason that its space ends. */
+const SUSPICIOUS: Amount = { bytes: 67_108_864, files: 4_096 }
 
 /**
  * Watches how much the commands of one sandbox write to folders of the host. Asking a file system for its free space is
@@ -102,21 +102,24 @@ export class WorkspaceUse {
   async #reasonToStop(began: Moment, begun: Disks, disks: Disks): Promise<string | undefined> {
     for (const [device, disk] of disks) {
       const ofCommand = growthOf(begun.get(device) ?? disk, disk)
-      if (isAlmostFull(disk) && ofCommand.bytes > SUSPICIOUS_BYTES)
+      if (isAlmostFull(disk) && ofCommand.bytes > SUSPICIOUS.bytes)
         return `the file system of the workspace has only ${sizeOf(disk.freeBytes)} left.`
       const why = this.#full.get(device)
       // The growth may be the work of other programs.
-      if (why !== undefined && isOver(ofCommand, NOISE) && (await this.#hasWritten(device, began))) return why
+      if (why !== undefined && isOver(ofCommand, NOISE) && (await this.#hasWritten(device, began, ofCommand)))
+        return why
     }
     return undefined
   }
 
-  /** Whether a command has written more than one that only deletes, or could have. */
-  async #hasWritten(device: number, began: Moment): Promise<boolean> {
+  /** Whether a command has written more than a command that only deletes, or may have. */
+  async #hasWritten(device: number, began: Moment, growth: Amount): Promise<boolean> {
     const written = await this.#count(device, NOISE, {
       began,
       signal: withTimeout(CONFIRM_MS, this.#closing.signal),
     })
+    // Folders vanish when a command deletes them, and also when it moves them to hide what it writes.
+    if (written.onlyVanished) return isOver(counted(growth), SUSPICIOUS)
     return !written.isComplete || isOver(written, NOISE)
   }
 
@@ -255,9 +258,12 @@ function overLimit(written: Written, { growth, limits }: Growth): string | undef
   return undefined
 }
 
+/** A file system that does not count files is judged by its bytes alone. */
+const counted = ({ bytes, files }: Amount): Amount => ({ bytes, files: Number.isFinite(files) ? files : 0 })
+
 const atLeast = (written: Amount, growth: Amount): Amount => ({
   bytes: Math.max(written.bytes, growth.bytes),
-  files: Number.isFinite(growth.files) ? Math.max(written.files, growth.files) : written.files,
+  files: Math.max(written.files, counted(growth).files),
 })
 
 const sizeOf = (bytes: number): string =>

@@ -12,6 +12,24 @@ const LIMITS = { maxWorkspaceBytes: 64 * MIB, maxWorkspaceFiles: 2_000 }
 /** Writes into a file without end, slowly enough for a busy machine. */
 const FILL = (file: string) => `while :; do head -c ${4 * MIB} /dev/zero >> ${file}; sleep 0.1; done`
 
+/** Renames each of eight nested folders without end, and writes into the deepest one. */
+const RENAME_AND_FILL = `
+  const fs = require("fs")
+  const names = Array(8).fill("a")
+  fs.mkdirSync(names.join("/"), { recursive: true })
+  const file = fs.openSync(names.join("/") + "/much", "w")
+  const block = Buffer.alloc(65536)
+  for (let round = 0, next = 0; ; round++) {
+    for (const level of names.keys()) {
+      const before = names.slice(0, level + 1).join("/")
+      names[level] = names[level] === "a" ? "b" : "a"
+      fs.renameSync(before, names.slice(0, level + 1).join("/"))
+    }
+    if (Date.now() < next) continue
+    fs.writeSync(file, block)
+    next = Date.now() + 2
+  }`
+
 export function workspaceLimitCases(subject: Subject): void {
   /** An empty sandbox. A pod has only one workspace. */
   async function sandbox(before: (workspace: string) => Promise<void> = async () => undefined) {
@@ -48,6 +66,11 @@ export function workspaceLimitCases(subject: Subject): void {
 
       stopped(await run(hidden, LIMITS), 'max_workspace_bytes')
       expect(await run('chmod 700 hidden && rm -r hidden', LIMITS)).toMatchObject({ exitCode: 0 })
+    })
+
+    it.skipIf(!subject.isLocal)('stops a command that hides what it writes by renaming folders', async () => {
+      const { run } = await sandbox()
+      stopped(await run(`exec node -e '${RENAME_AND_FILL}'`, LIMITS), 'max_workspace_bytes')
     })
 
     it('stops a command that writes under names that are no text', async () => {
