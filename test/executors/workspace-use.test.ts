@@ -1,7 +1,7 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import type { WorkspaceUsage } from '../../contracts/exec.ts'
 import { UsageLevels } from '../../runtime/executors/process/usage-levels.ts'
 import { WorkspaceUse } from '../../runtime/executors/process/workspace-use.ts'
@@ -89,6 +89,87 @@ it('reports the number of files', async () => {
   )
   expect(reports[0]?.maxFiles).toBe(1_000)
   expect(reports[0]?.files).toBeGreaterThanOrEqual(500)
+})
+
+describe('a full workspace', () => {
+  const limits = { ...LIMITS, files: 1_000 }
+
+  async function aFullWorkspace() {
+    const { use, folder } = await aWorkspace()
+    let names = 0
+    let state = await use.begin(limits)
+    /** A command that ends before the next look. */
+    const create = async (count: number) => {
+      const stop = use.watch(limits, () => undefined)
+      for (let index = 0; index < count; index++) {
+        const name = join(folder, `name-${names++}`)
+        await (index % 2 ? mkdir(name) : symlink('target', name))
+      }
+      stop()
+      state = await use.begin(limits)
+    }
+    await writeUntil(
+      'it is full',
+      () => state !== undefined,
+      () => create(200),
+    )
+    expect(state?.mayRun).toBe(true)
+    return { use, folder, create, state: () => state, names: () => names }
+  }
+
+  it('rejects commands after short ones have added a tenth of a limit, until it shrinks', async () => {
+    const { use, folder, create, state, names } = await aFullWorkspace()
+    const before = names()
+
+    await writeUntil(
+      'commands are rejected',
+      () => state()?.mayRun === false,
+      () => create(20),
+    )
+    expect(names() - before).toBeGreaterThanOrEqual(100)
+    expect(state()?.why).toContain('max_workspace_files allows 1000')
+
+    for (let name = before; name < names(); name++)
+      await rm(join(folder, `name-${name}`), { recursive: true })
+    await until('commands can delete again', async () => (await use.begin(limits))?.mayRun === true)
+  })
+
+  it('still runs commands while other programs write to the same disk', async () => {
+    const [{ use }, beside] = [await aFullWorkspace(), await aWorkspace()]
+
+    for (let index = 0; index < 200; index++) await writeFile(join(beside.folder, `file-${index}`), '')
+    await beside.write('large', 32)
+
+    expect(await use.begin(limits)).toMatchObject({ mayRun: true })
+  })
+
+  it('does not blame later commands for what a stopped command wrote before it ended', async () => {
+    const { use, write } = await aWorkspace()
+    await use.begin(LIMITS)
+    let isStopped = false
+    const stop = use.watch(LIMITS, () => {
+      isStopped = true
+    })
+    await writeUntil(
+      'the command is stopped',
+      () => isStopped,
+      (round) => write(`much-${round}`, 1),
+    )
+    expect((await use.begin(LIMITS))?.mayRun).toBe(true)
+
+    let mayRun = true
+    await writeUntil(
+      'commands are rejected',
+      () => !mayRun,
+      async (round) => {
+        await write(`last-${round}`, 8)
+        mayRun = (await use.begin(LIMITS))?.mayRun !== false
+      },
+    )
+    stop()
+
+    expect((await use.begin(LIMITS))?.mayRun).toBe(true)
+  })
 })
 
 it('reports a level once, although the use goes up and down around it', () => {

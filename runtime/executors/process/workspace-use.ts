@@ -13,6 +13,13 @@ export interface WorkspaceLimits extends Amount {
   readonly isOfVolume: boolean
 }
 
+/** Why a workspace is full, before a command starts. */
+export interface FullWorkspace {
+  readonly why: string
+  /** False if earlier commands let the full workspace grow. Otherwise a command may run to delete files. */
+  readonly mayRun: boolean
+}
+
 /** How often the file systems are asked while a command runs. */
 const EVERY_MS = 500
 /** Clocks of files lag behind by a few milliseconds. For the start of the sandbox only: commands follow each other at once. */
@@ -25,6 +32,8 @@ const SEARCH_MS = 30_000
 const CONFIRM_MS = 5_000
 /** A command waits so long for the search that began when the last one ended. */
 const SETTLE_MS = 2_000
+/** While a workspace is full, commands may still create this part of a limit: names, folders and links. */
+const SHARE_WHILE_FULL = 0.1
 const RUNNING = Number.POSITIVE_INFINITY
 /** A command that only deletes changes less, and other programs often write this much. */
 const NOISE: Amount = { bytes: 1_048_576, files: 64 }
@@ -42,8 +51,8 @@ export class WorkspaceUse {
   readonly #began: Moment
   /** The least that each file system used, because other programs may delete files at the same time. */
   readonly #least = new Map<number, Disk>()
-  /** The file systems that hold too much of this sandbox, and why, since the last search. */
-  readonly #full = new Map<number, string>()
+  /** The file systems that hold too much of this sandbox, since the last search. */
+  readonly #full = new Map<number, Full>()
   readonly #closing = new AbortController()
   readonly #searches = new Map<number, RunningSearch>()
   readonly #levels: UsageLevels
@@ -62,14 +71,32 @@ export class WorkspaceUse {
   }
 
   /**
-   * Before a command: why the workspace is full, if it is. Waits a moment for the search that began when the last command
+   * Returns why the workspace is full before a command starts. Waits a moment for the search that began when the last command
    * ended.
    */
-  async begin(limits: WorkspaceLimits): Promise<string | undefined> {
-    await this.#look(limits)
+  async begin(limits: WorkspaceLimits): Promise<FullWorkspace | undefined> {
+    const disks = await this.#look(limits)
     const searches = Promise.all([...this.#searches.values()].map(({ ended }) => ended))
     await deadline('the search', SETTLE_MS, searches).catch(() => undefined)
-    return this.#full.values().next().value
+    for (const [device, { why }] of this.#full)
+      if (await this.#hasGrownWhileFull(device, disks, limits)) return { why, mayRun: false }
+    const [first] = this.#full.values()
+    return first && { why: first.why, mayRun: true }
+  }
+
+  /** Short commands end before the watch could stop them, so their growth is compared with the start of the first one. */
+  async #hasGrownWhileFull(device: number, disks: Disks, limits: WorkspaceLimits): Promise<boolean> {
+    const [full, disk] = [this.#full.get(device), disks.get(device)]
+    if (!full || !disk) return false
+    full.since ??= { moment: now(), disk }
+    const { moment: began, disk: before } = full.since
+    const growth = growthOf(before, disk)
+    const allowed = { bytes: limits.bytes * SHARE_WHILE_FULL, files: limits.files * SHARE_WHILE_FULL }
+    if (!isOver(growth, allowed)) return false
+    // The growth may be the work of other programs.
+    const signal = withTimeout(SEARCH_MS, this.#closing.signal)
+    const written = await this.#count(device, allowed, { began, signal })
+    return isOver(written.isComplete ? written : counted(growth), allowed)
   }
 
   /**
@@ -80,6 +107,7 @@ export class WorkspaceUse {
     const ended = new AbortController()
     const { signal } = ended
     const began = now()
+    let isStopped = false
     const watch = async () => {
       let begun = await this.#look(limits)
       while (true) {
@@ -88,13 +116,17 @@ export class WorkspaceUse {
         // What could not be asked at the start is compared with its first answer.
         begun = new Map([...disks, ...begun])
         const why = await this.#reasonToStop(began, begun, disks)
-        if (why !== undefined && !signal.aborted) return onFull(why)
+        if (why === undefined || signal.aborted) continue
+        isStopped = true
+        return onFull(why)
       }
     }
     // It ends with the command.
     watch().catch(() => undefined)
     return () => {
       ended.abort()
+      // What it wrote until it ended is not the work of commands that began on the full workspace.
+      if (isStopped) for (const full of this.#full.values()) full.since = undefined
       this.#lastLook = this.#look(limits)
     }
   }
@@ -104,7 +136,7 @@ export class WorkspaceUse {
       const ofCommand = growthOf(begun.get(device) ?? disk, disk)
       if (isAlmostFull(disk) && ofCommand.bytes > SUSPICIOUS.bytes)
         return `the file system of the workspace has only ${sizeOf(disk.freeBytes)} left.`
-      const why = this.#full.get(device)
+      const why = this.#full.get(device)?.why
       // The growth may be the work of other programs.
       if (why !== undefined && isOver(ofCommand, NOISE) && (await this.#hasWritten(device, began, ofCommand)))
         return why
@@ -183,7 +215,7 @@ export class WorkspaceUse {
   #found(device: number, written: Written, found: Growth): void {
     const why = overLimit(written, found)
     if (why === undefined) this.#full.delete(device)
-    else this.#full.set(device, why)
+    else this.#full.set(device, { why, since: this.#full.get(device)?.since })
     const { growth, limits } = found
     const { isComplete } = written
     const { bytes, files } = isComplete ? written : atLeast(written, growth)
@@ -219,6 +251,12 @@ interface Moment {
 }
 
 const now = (): Moment => ({ at: Date.now(), tick: performance.now() })
+
+interface Full {
+  readonly why: string
+  /** When the first command began after the workspace had become full. */
+  since: { readonly moment: Moment; readonly disk: Disk } | undefined
+}
 
 type Disks = ReadonlyMap<number, Disk>
 

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { mkdir, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { until } from '../../helpers/until.ts'
@@ -98,6 +98,24 @@ export function workspaceLimitCases(subject: Subject): void {
       const last = await run('echo text > c && cat c && rm c', LIMITS)
       expect(last).toMatchObject({ exitCode: 0, stdout: 'text\n' })
       expect(last.message ?? '').not.toContain('could not write')
+    })
+
+    it.skipIf(!subject.isLocal)('rejects commands after many short ones let it grow', async () => {
+      const { run, workspace } = await sandbox()
+      const limits = { ...LIMITS, maxWorkspaceFiles: 1_000 }
+      let [round, isFull] = [0, false]
+      let outcome = await run('true', limits)
+      await until('a command is rejected', async () => {
+        const names = `$(seq ${round * 100} ${++round * 100 - 1})`
+        outcome = await run(`for n in ${names}; do ln -s target link-$n; done`, limits)
+        isFull ||= outcome.message?.includes('could not write to files') ?? false
+        return outcome.exitCode === null
+      })
+      expect(isFull).toBe(true)
+      stopped(outcome, 'commands have created too many files, folders or links')
+
+      for (const name of (await readdir(workspace)).slice(200)) await rm(join(workspace, name))
+      await until('commands run again', async () => (await run('rm link-1*', limits)).exitCode === 0)
     })
 
     it('stops a command that writes too many files', async () => {
