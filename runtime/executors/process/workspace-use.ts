@@ -88,9 +88,9 @@ export class WorkspaceUse {
   async #hasGrownWhileFull(device: number, disks: Disks, limits: WorkspaceLimits): Promise<boolean> {
     const [full, disk] = [this.#full.get(device), disks.get(device)]
     if (!full || !disk) return false
-    full.since ??= { moment: now(), disk }
-    const { moment: began, disk: before } = full.since
-    const growth = growthOf(before, disk)
+    full.since ??= { moment: now(), least: disk }
+    const { moment: began, least } = full.since
+    const growth = growthOf(least, disk)
     const allowed = { bytes: limits.bytes * SHARE_WHILE_FULL, files: limits.files * SHARE_WHILE_FULL }
     if (!isOver(growth, allowed)) return false
     // The growth may be the work of other programs.
@@ -163,8 +163,10 @@ export class WorkspaceUse {
       const least = leastOf(this.#least.get(device) ?? disk, disk)
       this.#least.set(device, least)
       const growth = growthOf(least, disk)
+      const full = this.#full.get(device)
+      if (full?.since) full.since.least = leastOf(full.since.least, disk)
       // A full workspace stays full when another program deletes files.
-      const isForLimit = isOver(growth, limits) || this.#full.has(device)
+      const isForLimit = isOver(growth, limits) || full !== undefined
       if (isForLimit || this.#levels.canHaveChanged(device, growth, limits))
         this.#search(device, { growth, limits, isForLimit })
     }
@@ -255,7 +257,7 @@ const now = (): Moment => ({ at: Date.now(), tick: performance.now() })
 interface Full {
   readonly why: string
   /** When the first command began after the workspace had become full. */
-  since: { readonly moment: Moment; readonly disk: Disk } | undefined
+  since: { readonly moment: Moment; least: Disk } | undefined
 }
 
 type Disks = ReadonlyMap<number, Disk>
