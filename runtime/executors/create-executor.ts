@@ -15,8 +15,6 @@ export interface Order {
   /** A path below the workspace. */
   readonly directory: string
   readonly rights: CommandRights
-  /** The workspace is full, so the command may delete files, and must not write any. */
-  readonly cannotGrowFiles: boolean
 }
 
 interface ExecutorParts {
@@ -59,11 +57,12 @@ export function createExecutor(parts: ExecutorParts): Executor {
     const fullBefore = await use.begin(limits)
     if (fullBefore?.mayRun === false)
       return notStarted('workspace_full', `The command was not started, because ${fullBefore.why} ${GREW}`)
-    const order = { request, directory, rights, cannotGrowFiles: fullBefore !== undefined }
-    const planned = await launch(order).catch((error) => ({ problem: messageOf(error) }))
+    const ordered = fullBefore === undefined ? request : withoutGrowth(request)
+    const planned = await launch({ request: ordered, directory, rights }).catch((error) => ({
+      problem: messageOf(error),
+    }))
     if ('problem' in planned) return notStarted('spawn_failed', planned.problem)
-    const { cannotGrowFiles } = order
-    const result = await runWatched({ ...planned, inherited, cannotGrowFiles }, request, { io, limits })
+    const result = await runWatched({ ...planned, inherited }, request, { io, limits })
     return fullBefore === undefined ? result : withReason(result, fullBefore.why)
   }
 
@@ -109,6 +108,15 @@ const limitsOf = (
   bytes: Math.min(maxWorkspaceBytes, Math.floor(volumeBytes)),
   files: maxWorkspaceFiles,
   isOfVolume: volumeBytes < maxWorkspaceBytes,
+})
+
+/**
+ * Lets the command delete files, and not write to one. Programs get EFBIG; without the trap, SIGXFSZ (25) would kill them. One
+ * line, so that the line numbers in messages of the shell stay the same.
+ */
+const withoutGrowth = (request: ExecRequest): ExecRequest => ({
+  ...request,
+  command: `trap '' 25; ulimit -f 0; ${request.command}`,
 })
 
 const GREW =
