@@ -40,7 +40,7 @@ export function forbiddenRanges(environment: Environment): ForbiddenRange[] {
 /** The metadata services of Azure and of most other clouds, which hand out identities. */
 export const METADATA_RANGES: readonly string[] = FORBIDDEN_EVERYWHERE.slice(0, 2).map(({ cidr }) => cidr)
 
-/** The same with those of other clouds at private addresses: Alibaba, AWS, Oracle, Scaleway and Google. */
+/** Adds the metadata services of other clouds at private addresses: Alibaba, AWS, Oracle, Scaleway and Google. */
 export const ALL_METADATA_RANGES: readonly string[] = [
   ...METADATA_RANGES,
   ...['100.100.100.200/32', 'fd00:ec2::/32', 'fd00:c1::a9fe:a9fe/128', 'fd00:42::42/128', 'fd20:ce::254/128'],

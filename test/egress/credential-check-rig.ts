@@ -16,7 +16,7 @@ export const WRONG = 'glpat-aTokenThatTheServerDoesNotKnow1'
 export const ADA = { owner: 'ada', role: 'user' } as const
 const REFS = '/team/app.git/info/refs'
 
-/** A server that accepts one value, as a bearer token or as a password, under its names only. It records what it gets. */
+/** A server that accepts one value under its names, as a bearer token or as a password. It records the requests. */
 export async function startServer(names: string[] = [HOST]) {
   const got: string[] = []
   const state = { isPublic: false }

@@ -23,7 +23,7 @@ async function aWorkspace() {
   return { use, folder, reports, levels, write }
 }
 
-/** Other programs delete files at the same time, so a fixed amount may not be noticed. */
+/** Writes until a condition holds. A fixed amount is not enough, because other tests delete files on the same disk. */
 const writeUntil = (what: string, done: () => boolean, write: (round: number) => Promise<unknown>) => {
   let round = 0
   return until(what, async () => {
@@ -32,7 +32,7 @@ const writeUntil = (what: string, done: () => boolean, write: (round: number) =>
   })
 }
 
-it('reports that a workspace becomes full before it stops a command, and that it is emptied', async () => {
+it('reports a level before it stops a command, and level 0 after the files are deleted', async () => {
   const { use, folder, reports, levels, write } = await aWorkspace()
   let levelsWhenFull: number[] | undefined
   await use.begin(LIMITS)
@@ -59,7 +59,7 @@ it('reports that a workspace becomes full before it stops a command, and that it
   await until('it is reported as empty', () => levels().at(-1) === 0)
 })
 
-it('reports the use by a command that ended before the next look', async () => {
+it('reports a level that a command reached although it ended before the next measurement', async () => {
   const { use, levels, write } = await aWorkspace()
   await use.begin(LIMITS)
 
@@ -74,7 +74,7 @@ it('reports the use by a command that ended before the next look', async () => {
   )
 })
 
-it('reports the number of files', async () => {
+it('reports a level when the number of files reaches it', async () => {
   const { use, folder, levels, reports } = await aWorkspace()
   const limits = { ...LIMITS, files: 1_000 }
   await use.begin(limits)
@@ -98,7 +98,7 @@ describe('a full workspace', () => {
     const { use, folder } = await aWorkspace()
     let names = 0
     let state = await use.begin(limits)
-    /** A command that ends before the next look. */
+    /** Simulates a command that ends before the next measurement. */
     const create = async (count: number) => {
       const stop = use.watch(limits, () => undefined)
       for (let index = 0; index < count; index++) {
@@ -117,7 +117,7 @@ describe('a full workspace', () => {
     return { use, folder, create, state: () => state, names: () => names }
   }
 
-  it('rejects commands after short ones have added a tenth of a limit, until it shrinks', async () => {
+  it('rejects commands after short commands added 10 % of a limit, until files are deleted', async () => {
     const { use, folder, create, state, names } = await aFullWorkspace()
     const before = names()
 
@@ -143,7 +143,7 @@ describe('a full workspace', () => {
     expect(await use.begin(limits)).toMatchObject({ mayRun: true })
   })
 
-  it('does not blame later commands for what a stopped command wrote before it ended', async () => {
+  it('ignores what a stopped command wrote until it ended when it admits later commands', async () => {
     const { use, write } = await aWorkspace()
     await use.begin(LIMITS)
     let isStopped = false
@@ -172,7 +172,7 @@ describe('a full workspace', () => {
   })
 })
 
-it('reports a level once, although the use goes up and down around it', () => {
+it('reports a level once while the use varies around it', () => {
   const reports: WorkspaceUsage[] = []
   const levels = new UsageLevels((usage) => reports.push(usage))
   const limits = { bytes: 100 * MIB, files: 1_000 }
@@ -189,7 +189,7 @@ it('reports a level once, although the use goes up and down around it', () => {
   expect(reports.map(({ level }) => level)).toEqual([50, 80, 0, 95, 0])
 })
 
-it('reports no more than a hundred changes in one sandbox', () => {
+it('reports at most 100 changes per sandbox', () => {
   let reports = 0
   const levels = new UsageLevels(() => reports++)
   const limits = { bytes: 100, files: 100 }
@@ -201,13 +201,13 @@ it('reports no more than a hundred changes in one sandbox', () => {
   expect(reports).toBe(100)
 })
 
-it('needs a count only if the level can have changed since the last one', () => {
+it('requests a count only if the level can have changed since the previous count', () => {
   const levels = new UsageLevels(() => undefined)
   const limits = { bytes: 100, files: 1_000 }
   const canHaveChanged = (bytes: number) => levels.canHaveChanged(1, { bytes, files: 0 }, limits)
 
   expect([canHaveChanged(49), canHaveChanged(50)]).toEqual([false, true])
-  // Other programs wrote most of it.
+  // Other programs wrote 55 of the 60 bytes.
   levels.counted(1, {
     usage: { bytes: 5, files: 0 },
     growth: { bytes: 60, files: 0 },

@@ -204,8 +204,8 @@ function noSetId({ permitsSetGroupId = false, permitsOpenat2 = false }: FilterOp
     ['mknod', refuseMode(1, ofFile)],
     ['mknodat', refuseMode(2, ofFile)],
   ]
-  // `openat2` keeps its flags and mode in memory, which a filter cannot read. Programs fall back to `openat`. Where it is
-  // allowed, a file that it creates without a name must never get one.
+  // `openat2` keeps its flags and mode in memory, which a filter cannot read. Programs fall back to `openat`. If a filter allows
+  // `openat2`, `linkat` must not give a name to a file that was created without one.
   return permitsOpenat2
     ? [...judged, ['linkat', refuseBits(4, LINKS_OPEN_FILE, EOPNOTSUPP)] as const]
     : [...judged, ['openat2', [answer(refuse(ENOSYS))]] as const]
