@@ -110,7 +110,7 @@ export function workspaceLimitCases(subject: Subject): void {
         outcome = await run(`mkdir $(seq -f folder-%.0f ${round * 400} ${++round * 400 - 1})`, limits)
         return outcome.message?.includes('The command was not started') ?? false
       })
-      stopped(outcome, 'commands have created too many files, folders or links')
+      stopped(outcome, 'too many files, folders or links were added')
 
       const folders = await readdir(workspace)
       expect(folders.length).toBeGreaterThanOrEqual(1_100)
