@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -57,6 +57,40 @@ it('reports a level before it stops a command, and level 0 after the files are d
   for (const name of names) await rm(join(folder, name))
   stop()
   await until('it is reported as empty', () => levels().at(-1) === 0)
+})
+
+it('stops a command that writes too much while more is deleted on the same disk', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'aw-use-'))
+  const { dev } = await stat(folder)
+  let [files, reads] = [100_000, 0]
+  const use = new WorkspaceUse([folder], undefined, async () => {
+    reads += 1
+    return new Map([[dev, { bytes: 0, files, freeBytes: 1e12, totalBytes: 1e12 }]])
+  })
+  onTestFinished(async () => {
+    await use.close()
+    await rm(folder, { recursive: true, force: true })
+  })
+  const measuredAgain = () => {
+    const before = reads
+    return until('the watch measures the disk twice', () => reads >= before + 2)
+  }
+  const limits = { ...LIMITS, files: 100 }
+  await use.begin(limits)
+  let reason = ''
+  const stop = use.watch(limits, (why) => {
+    reason = why
+  })
+
+  await measuredAgain()
+  files -= 50_000
+  await measuredAgain()
+  for (let index = 0; index < 200; index++) await writeFile(join(folder, `file-${index}`), '')
+  files += 200
+
+  await until('the command is stopped', () => reason !== '')
+  expect(reason).toContain('max_workspace_files allows 100')
+  stop()
 })
 
 it('reports a level that a command reached although it ended before the next measurement', async () => {

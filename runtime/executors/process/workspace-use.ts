@@ -51,6 +51,7 @@ const SUSPICIOUS: Amount = { bytes: 67_108_864, files: 4_096 }
  */
 export class WorkspaceUse {
   readonly #folders: readonly string[]
+  readonly #readDisks: typeof disksOf
   readonly #began: Moment
   /** The lowest use of each file system so far. Growth starts there, because other programs may delete files. */
   readonly #least = new Map<number, Disk>()
@@ -65,9 +66,15 @@ export class WorkspaceUse {
   /**
    * @param folders the workspace, and other folders of the host that commands can write
    * @param onUsage is called when the use of the workspace reaches another level
+   * @param readDisks measures the file systems of the folders
    */
-  constructor(folders: readonly string[], onUsage: (usage: WorkspaceUsage) => void = () => undefined) {
+  constructor(
+    folders: readonly string[],
+    onUsage: (usage: WorkspaceUsage) => void = () => undefined,
+    readDisks = disksOf,
+  ) {
     this.#folders = folders
+    this.#readDisks = readDisks
     const { at, tick } = now()
     this.#began = { at: at - CLOCK_MS, tick }
     this.#levels = new UsageLevels(onUsage)
@@ -115,13 +122,13 @@ export class WorkspaceUse {
     const began = now()
     let isStopped = false
     const watch = async () => {
-      let begun = await this.#look(limits)
+      let least = await this.#look(limits)
       while (true) {
         await delay(EVERY_MS, signal)
         const disks = await this.#look(limits)
-        // A file system that could not be read at the start is compared with its first measurement.
-        begun = new Map([...disks, ...begun])
-        const why = await this.#reasonToStop(began, begun, disks)
+        // Files that are deleted at the same time must not hide what the command writes.
+        least = leastOfEach(least, disks)
+        const why = await this.#reasonToStop(began, least, disks)
         if (why === undefined || signal.aborted) continue
         isStopped = true
         return onFull(why)
@@ -137,9 +144,9 @@ export class WorkspaceUse {
     }
   }
 
-  async #reasonToStop(began: Moment, begun: Disks, disks: Disks): Promise<string | undefined> {
+  async #reasonToStop(began: Moment, least: Disks, disks: Disks): Promise<string | undefined> {
     for (const [device, disk] of disks) {
-      const ofCommand = growthOf(begun.get(device) ?? disk, disk)
+      const ofCommand = growthOf(least.get(device) ?? disk, disk)
       if (isAlmostFull(disk) && ofCommand.bytes > SUSPICIOUS.bytes)
         return `the file system of the workspace has only ${sizeOf(disk.freeBytes)} left.`
       const why = this.#full.get(device)?.why
@@ -163,7 +170,7 @@ export class WorkspaceUse {
 
   /** Reads the use of the file systems. Starts a search of those that have grown too much. */
   async #look(limits: WorkspaceLimits): Promise<Disks> {
-    const disks = await disksOf(this.#folders).catch(() => new Map<number, Disk>())
+    const disks = await this.#readDisks(this.#folders).catch(() => new Map<number, Disk>())
     if (this.#closing.signal.aborted) return disks
     for (const [device, disk] of disks) {
       const least = leastOf(this.#least.get(device) ?? disk, disk)
@@ -267,6 +274,13 @@ interface Full {
 }
 
 type Disks = ReadonlyMap<number, Disk>
+
+/** A file system that could not be read before is compared with its first measurement. */
+const leastOfEach = (before: Disks, after: Disks): Disks =>
+  new Map([
+    ...before,
+    ...[...after].map(([device, disk]) => [device, leastOf(before.get(device) ?? disk, disk)] as const),
+  ])
 
 const UNKNOWN: Written = { bytes: 0, files: 0, isComplete: false }
 
