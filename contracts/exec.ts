@@ -85,7 +85,8 @@ export type OutputStream = z.infer<typeof OutputStream>
 
 /**
  * Why a command ended. Only the first reason is recorded. `workspace_full`: the commands of the sandbox have written more than
- * `maxWorkspaceBytes` or `maxWorkspaceFiles`, or the file system has no space left.
+ * `maxWorkspaceBytes` or `maxWorkspaceFiles`, or the file system has no space left. The command was stopped, or not started
+ * because earlier commands let a full workspace grow.
  */
 export const TerminationReason = z.enum([
   'exit',

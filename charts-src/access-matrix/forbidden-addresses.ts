@@ -12,6 +12,7 @@ const ALWAYS: readonly (readonly [address: string, what: string])[] = [
   ['169.254.169.254', 'the metadata service'],
   ['169.254.170.2', 'a metadata service'],
   ['168.63.129.16', "Azure's platform address"],
+  ['192.0.0.192', 'a metadata service'],
   ['fd00:ec2::254', 'the metadata service'],
   ['10.0.0.1', 'a private address'],
   ['10.255.255.254', 'a private address'],

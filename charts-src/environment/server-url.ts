@@ -5,5 +5,5 @@ const SERVER =
 /** False for port 0 and for ports that do not exist. */
 export const hasUsablePort = (url: string): boolean => URL.canParse(url) && new URL(url).port !== '0'
 
-/** Whether a network policy can open the server of this URL: `https`, and a name, because an address has no name to allow. */
+/** Whether a network policy can allow the server of this URL: `https` and a host name, because policies allow names only. */
 export const isServerUrl = (url: string): boolean => SERVER.test(url) && hasUsablePort(url)

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import type { Construct } from 'constructs'
 import { CLASS_LABEL } from '../../contracts/labels.ts'
+import { METADATA_RANGES } from '../../contracts/metadata-ranges.ts'
 import { names, SandboxKind } from '../../contracts/names.ts'
 import { AGENT_HOST_PORT, API_PORT, EGRESS_CONTROL_PORT, METRICS_PORT } from '../../contracts/ports.ts'
 import { gitHubAppServers } from '../environment/github-apps.ts'
@@ -11,7 +12,6 @@ import { upstreamPlace } from '../environment/upstream-proxy.ts'
 import type { CiliumNetworkPolicySpecEgress } from '../imports/cilium.js'
 import type { NetworkPolicyPeer } from '../imports/k8s.js'
 import { workloads } from '../workloads.ts'
-import { METADATA_RANGES } from './forbidden.ts'
 import { egressToNames, type NamesAtPorts } from './names-egress.ts'
 import {
   addCiliumPolicy,
@@ -93,7 +93,7 @@ function addApiEgress(scope: Construct, environment: Environment): void {
       ]),
       ...ways.flatMap(({ rules }) => rules),
     ],
-    egressDeny: [{ toCidrSet: METADATA_RANGES.map((cidr) => ({ cidr })) }],
+    egressDeny: [{ toCidrSet: METADATA_RANGES.azure.map((cidr) => ({ cidr })) }],
   })
 }
 
@@ -138,7 +138,7 @@ function addDatabaseSetupEgress(scope: Construct, environment: Environment): voi
         { hosts: [database.host], ports: [] },
       ]),
     ],
-    egressDeny: [{ toCidrSet: METADATA_RANGES.map((cidr) => ({ cidr })) }],
+    egressDeny: [{ toCidrSet: METADATA_RANGES.azure.map((cidr) => ({ cidr })) }],
   })
 }
 
@@ -195,6 +195,6 @@ function addGatewayConfiguration(
       },
       ...egressToNames(environment.slice, [{ hosts, ports: [] }]),
     ],
-    egressDeny: [{ toCidrSet: METADATA_RANGES.map((cidr) => ({ cidr })) }],
+    egressDeny: [{ toCidrSet: METADATA_RANGES.azure.map((cidr) => ({ cidr })) }],
   })
 }

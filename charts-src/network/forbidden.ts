@@ -1,3 +1,4 @@
+import { METADATA_RANGES } from '../../contracts/metadata-ranges.ts'
 import type { Environment } from '../environment/schema.ts'
 
 /** A range that no sandbox may reach, even if another policy allows it. */
@@ -6,10 +7,15 @@ export interface ForbiddenRange {
   readonly what: string
 }
 
+const [LINK_LOCAL, PLATFORM] = METADATA_RANGES.azure
+// The private ranges contain the other ones.
+const [, ORACLE] = METADATA_RANGES.otherClouds
+
 /** Forbidden in every environment. Names that resolve to these addresses stay unreachable too. */
 export const FORBIDDEN_EVERYWHERE: readonly ForbiddenRange[] = [
-  { cidr: '169.254.0.0/16', what: 'link-local addresses, including the metadata service 169.254.169.254' },
-  { cidr: '168.63.129.16/32', what: "Azure's platform address" },
+  { cidr: LINK_LOCAL, what: 'link-local addresses, including the metadata service 169.254.169.254' },
+  { cidr: PLATFORM, what: "Azure's platform address" },
+  { cidr: ORACLE, what: "Oracle's metadata service" },
   { cidr: '10.0.0.0/8', what: 'private addresses' },
   { cidr: '172.16.0.0/12', what: 'private addresses' },
   { cidr: '192.168.0.0/16', what: 'private addresses' },
@@ -37,12 +43,9 @@ export function forbiddenRanges(environment: Environment): ForbiddenRange[] {
   return all.filter(({ cidr }, index) => all.findIndex((other) => other.cidr === cidr) === index)
 }
 
-/** The metadata services of Azure and of most other clouds, which hand out identities. */
-export const METADATA_RANGES: readonly string[] = FORBIDDEN_EVERYWHERE.slice(0, 2).map(({ cidr }) => cidr)
-
-/** The same with those of other clouds at private addresses: Alibaba, AWS, Oracle, Scaleway and Google. */
+/** Metadata services of all clouds, and the link-local addresses of IPv6. */
 export const ALL_METADATA_RANGES: readonly string[] = [
-  ...METADATA_RANGES,
-  ...['100.100.100.200/32', 'fd00:ec2::/32', 'fd00:c1::a9fe:a9fe/128', 'fd00:42::42/128', 'fd20:ce::254/128'],
+  ...METADATA_RANGES.azure,
+  ...METADATA_RANGES.otherClouds,
   'fe80::/10',
 ]

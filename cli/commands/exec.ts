@@ -39,9 +39,9 @@ type ExecOptions = z.infer<typeof ExecOptions>
 const MEBIBYTE = 1_048_576
 const MAX_OUTPUT = `${EXEC_LIMITS.defaultMaxOutputBytes / MEBIBYTE} MiB`
 const EXIT_STATUS = `
-Exit status: the exit status of the command; 124 timed out, 128 + n ended by signal n, 125 stopped
-because the workspace is full, or succeeded but wrote more than ${MAX_OUTPUT} to stdout or to stderr:
-later output is lost.`
+Exit status: the exit status of the command; 124 timed out, 128 + n ended by signal n, 125 stopped or
+not started because the workspace is full, or succeeded but wrote more than ${MAX_OUTPUT} to stdout or
+to stderr: later output is lost.`
 
 /** Registered as `exec` and as `sandbox exec`. */
 export function execCommand(context: CliContext): Command {

@@ -23,8 +23,8 @@ export const toLine = (words: readonly string[]): string =>
 
 /**
  * The exit status that a shell would report: 124 for a timeout, 128 + n for signal n. A command that succeeded with
- * incomplete output exits with 125, so that a script does not use the partial output as the whole, and so does one that was
- * stopped because the workspace is full.
+ * incomplete output exits with 125, so that a script does not use the partial output as the whole. So does a command that was
+ * stopped or not started because the workspace is full.
  */
 export function statusOf(result: ExecResult): number {
   if (result.timedOut) return TIMED_OUT_STATUS

@@ -11,7 +11,7 @@ import { type AgentHostConnection, bodyOf, malformed } from './connection.ts'
 
 const MAX_LINE_BYTES = 65_536
 const MAX_BYTES = 16_777_216
-/** The parts without the patch and the bundle: the lists of changed files. */
+/** Limit of the lists of changed files, which come in addition to the patch and the bundle. */
 const MAX_LIST_BYTES = 33_554_432
 
 /** The repository in the workspace of a sandbox. */
@@ -26,7 +26,7 @@ export function createRepositoryClient({ expectOk }: Pick<AgentHostConnection, '
       const response = await post(AGENT_HOST_ROUTES.clone, body, signal)
       for await (const line of linesOf(bodyOf(response, MAX_BYTES))) yield parseLine(line)
     },
-    /** The changes of a run since a commit, as its sandbox reports it. */
+    /** Returns the changes of a run since a commit, as a stream from its sandbox. */
     async getChanges(body: ChangesRequest, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
       const { maxBundleBytes, maxPatchBytes } = CHANGES_LIMITS
       const response = await post(AGENT_HOST_ROUTES.changes, body, signal)

@@ -1,3 +1,5 @@
+import { METADATA_RANGES } from '../../contracts/metadata-ranges.ts'
+
 /**
  * Addresses that are not public, from the special-purpose registries of IANA (RFC 6890), and the metadata services of
  * clouds. Of IPv6, only global unicast (2000::/3) and embeddings of public IPv4 addresses are public.
@@ -5,10 +7,9 @@
 
 /** Never reached, even if an entry allows them: metadata services, and addresses that are not of a single host. */
 export const NEVER = [
-  ...['0.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '240.0.0.0/4'],
-  // Metadata and platform services: Azure, Alibaba, Oracle, AWS, Google, Scaleway.
-  ...['168.63.129.16/32', '100.100.100.200/32', '192.0.0.192/32', 'fd00:ec2::/32', 'fd20:ce::254/128'],
-  ...['fd00:c1::a9fe:a9fe/128', 'fd00:42::42/128'],
+  ...METADATA_RANGES.azure,
+  ...METADATA_RANGES.otherClouds,
+  ...['0.0.0.0/8', '224.0.0.0/4', '240.0.0.0/4'],
   ...['::/128', 'fe80::/10', 'fec0::/10', 'ff00::/8'],
 ] as const
 

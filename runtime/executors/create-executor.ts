@@ -6,7 +6,7 @@ import type { Log } from '../kit/log.ts'
 import type { CommandRights, Executor } from './executor.ts'
 import { inheritedDescriptors } from './process/inherited-descriptors.ts'
 import { type Launch, notStarted, supervise } from './process/supervise.ts'
-import { WorkspaceFull, WorkspaceUse } from './process/workspace-use.ts'
+import { WorkspaceFull, type WorkspaceLimits, WorkspaceUse } from './process/workspace-use.ts'
 import { containedPath } from './rootfs/request-mounts.ts'
 
 /** One command to start. */
@@ -15,8 +15,6 @@ export interface Order {
   /** A path below the workspace. */
   readonly directory: string
   readonly rights: CommandRights
-  /** The workspace is full, so the command may delete files, and must not write any. */
-  readonly cannotGrowFiles: boolean
 }
 
 interface ExecutorParts {
@@ -35,6 +33,11 @@ interface ExecutorParts {
   readonly log: Log
 }
 
+interface Watched {
+  readonly io: ExecIo
+  readonly limits: WorkspaceLimits
+}
+
 /** Creates an executor from a backend's `launch` function. Everything else is the same for all backends. */
 export function createExecutor(parts: ExecutorParts): Executor {
   const { isolation, hasSyscallFilter, launch, remove, log, volumeBytes = Number.POSITIVE_INFINITY } = parts
@@ -50,23 +53,30 @@ export function createExecutor(parts: ExecutorParts): Executor {
         'spawn_failed',
         `the working directory ${request.directory} leads out of the workspace`,
       )
-    const limits = {
-      bytes: Math.min(request.maxWorkspaceBytes, Math.floor(volumeBytes)),
-      files: request.maxWorkspaceFiles,
-      isOfVolume: volumeBytes < request.maxWorkspaceBytes,
-    }
+    const limits = limitsOf(request, volumeBytes)
     const fullBefore = await use.begin(limits)
-    const order = { request, directory, rights, cannotGrowFiles: fullBefore !== undefined }
-    const planned = await launch(order).catch((error) => ({ problem: messageOf(error) }))
+    if (fullBefore?.mayRun === false)
+      return notStarted('workspace_full', `The command was not started, because ${fullBefore.why} ${GREW}`)
+    const ordered = fullBefore === undefined ? request : withoutGrowth(request)
+    const planned = await launch({ request: ordered, directory, rights }).catch((error) => ({
+      problem: messageOf(error),
+    }))
     if ('problem' in planned) return notStarted('spawn_failed', planned.problem)
+    const result = await runWatched({ ...planned, inherited }, request, { io, limits })
+    return fullBefore === undefined ? result : withReason(result, fullBefore.why)
+  }
+
+  /** Runs a command, and stops it if it fills the workspace. */
+  async function runWatched(
+    launch: Launch,
+    request: ExecRequest,
+    { io, limits }: Watched,
+  ): Promise<ExecResult> {
     const full = new AbortController()
     const stopWatching = use.watch(limits, (why) => full.abort(new WorkspaceFull(why)))
     const signals = [closing.signal, full.signal, ...(io.signal ? [io.signal] : [])]
-    const { cannotGrowFiles } = order
     try {
-      const signal = AbortSignal.any(signals)
-      const result = await supervise({ ...planned, inherited, cannotGrowFiles }, request, { ...io, signal })
-      return fullBefore === undefined ? result : withReason(result, fullBefore)
+      return await supervise(launch, request, { ...io, signal: AbortSignal.any(signals) })
     } finally {
       stopWatching()
     }
@@ -90,6 +100,27 @@ export function createExecutor(parts: ExecutorParts): Executor {
     },
   }
 }
+
+const limitsOf = (
+  { maxWorkspaceBytes, maxWorkspaceFiles }: ExecRequest,
+  volumeBytes: number,
+): WorkspaceLimits => ({
+  bytes: Math.min(maxWorkspaceBytes, Math.floor(volumeBytes)),
+  files: maxWorkspaceFiles,
+  isOfVolume: volumeBytes < maxWorkspaceBytes,
+})
+
+/**
+ * Lets the command delete files, and not write to one. Programs get EFBIG; without the trap, SIGXFSZ (25) would kill them. One
+ * line, so that the line numbers in messages of the shell stay the same.
+ */
+const withoutGrowth = (request: ExecRequest): ExecRequest => ({
+  ...request,
+  command: `trap '' 25; ulimit -f 0; ${request.command}`,
+})
+
+const GREW =
+  'Since then, too many files, folders or links were added. Delete some with the file tools or in the folder itself, and try again.'
 
 function withReason(result: ExecResult, full: string): ExecResult {
   const reason = `The command could not write to files, because ${full}`

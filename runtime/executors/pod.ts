@@ -5,7 +5,6 @@ import type { ExecRequest, Isolation } from '../../contracts/exec.ts'
 import { commandShell } from './command-shell.ts'
 import { createExecutor, type Order } from './create-executor.ts'
 import type { Backend, Executor, ExecutorOptions } from './executor.ts'
-import { NO_GROWTH } from './process/command-supervisor.ts'
 import { OrphanReaper, type OrphanReaperOptions } from './process/orphan-reaper.ts'
 import type { Program, StartedProgram } from './process/start.ts'
 import type { Launch } from './process/supervise.ts'
@@ -52,7 +51,7 @@ function createPodExecutor(given: ExecutorOptions, options: PodBackendOptions): 
   const orphanReaper = new OrphanReaper(options)
   const shell = commandShell()
   const launch = async (order: Order): Promise<Launch | { problem: string }> => {
-    const { request, directory, cannotGrowFiles } = order
+    const { request, directory } = order
     const problem = unkept(request)
     if (problem !== undefined) return { problem }
     const id = randomUUID()
@@ -61,11 +60,7 @@ function createPodExecutor(given: ExecutorOptions, options: PodBackendOptions): 
     orphanReaper.begin(marker)
     return {
       file: shell.file,
-      args: [
-        ...shell.args,
-        cannotGrowFiles ? `${NO_GROWTH}\n${request.command}` : request.command,
-        shell.nameArgument,
-      ],
+      args: [...shell.args, request.command, shell.nameArgument],
       env: { ...own, ...(request.network && options.networkEnvironment?.(own)), [MARKER]: id },
       start: (program) => {
         const started = startIn({ workspace, directory }, (folder) => start({ ...program, folder }))

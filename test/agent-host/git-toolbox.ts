@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import type { GitToolbox } from '../../runtime/agent-host/repository/git-command.ts'
 import { failedExec } from '../../runtime/kit/failed-exec.ts'
 
-/** The commands of a sandbox, run on this machine: what they may do to it is not part of these tests. */
+/** Runs the commands of a sandbox on this machine, without isolation. */
 export const toolboxIn = (cwd: string, environment: Readonly<Record<string, string>> = {}): GitToolbox => ({
   async exec(request, { onChunk, stdin, signal }) {
     const env = { PATH: process.env['PATH'], HOME: cwd, ...environment, ...request.environment }

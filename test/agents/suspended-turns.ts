@@ -15,7 +15,7 @@ export class Desk {
   readonly #waiting = new Map<string, (outcome: ToolOutcome) => void>()
   readonly #answers: Partial<Record<string, ToolOutcome>>
 
-  /** `answers` are returned immediately, by the name of the tool. */
+  /** @param answers results that the tools return immediately, by tool name */
   constructor(answers: Partial<Record<string, ToolOutcome>> = {}) {
     this.#answers = answers
   }

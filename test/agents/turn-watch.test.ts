@@ -16,7 +16,7 @@ function aWatch() {
   return watch
 }
 
-it('counts neither the time of the turn nor silence while its run is frozen, and both afterwards', async () => {
+it('pauses the turn and idle limits while the run is frozen, and resumes both', async () => {
   const watch = aWatch()
   vi.advanceTimersByTime(900)
   const resume = watch.pause({ isFrozen: true })
@@ -33,7 +33,7 @@ it('counts neither the time of the turn nor silence while its run is frozen, and
   expect(await watch.ended).toMatchObject({ code: 'deadline_exceeded' })
 })
 
-it('counts the time of the turn, and no silence, while a request waits for a busy server', async () => {
+it('pauses only the idle limit while a request waits for a busy server', async () => {
   const watch = aWatch()
   const resume = watch.pause({ isFrozen: false })
   vi.advanceTimersByTime(5 * LIMITS.idleMs)

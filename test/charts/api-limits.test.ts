@@ -1,7 +1,16 @@
 import { expect, it } from 'vitest'
+import { z } from 'zod'
 import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
 import { ApiEnv } from '../../contracts/api-env.ts'
 import { aTree, environmentText, mistakesWith, objectIn } from './fixture.ts'
+
+const Container = z.object({
+  env: z.array(z.object({ name: z.string(), value: z.string().optional() })).default([]),
+})
+/** The part of the Deployment that this test reads. */
+const Deployment = z.object({
+  spec: z.object({ template: z.object({ spec: z.object({ containers: z.array(Container) }) }) }),
+})
 
 /** The variables of the API, if `sizes.api` has these values. */
 function variablesWith(api: object): Readonly<Record<string, string>> {
@@ -9,11 +18,8 @@ function variablesWith(api: object): Readonly<Record<string, string>> {
   Object.assign(value.sizes.api, api)
   const loaded = loadEnvironment('prod', JSON.stringify(value))
   if (!loaded.ok) throw new Error(loaded.mistakes.join('\n'))
-  const deployment = objectIn(aTree(loaded.environment), 'Deployment', 'agentweaver-api') as unknown as {
-    spec: { template: { spec: { containers: { env?: { name: string; value?: string }[] }[] } } }
-  }
-  const { containers } = deployment.spec.template.spec
-  const env = containers.flatMap((container) => container.env ?? [])
+  const deployment = Deployment.parse(objectIn(aTree(loaded.environment), 'Deployment', 'agentweaver-api'))
+  const env = deployment.spec.template.spec.containers.flatMap((container) => container.env)
   return Object.fromEntries(env.map(({ name, value: text }) => [name, text ?? '']))
 }
 

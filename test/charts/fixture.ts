@@ -65,7 +65,7 @@ export function aTree(environment: Environment): DamageableTree {
   return { environment, objects }
 }
 
-/** Returns the object with this kind and name. Throws if there is none. */
+/** Returns the object with this kind and name. Throws if it does not exist. */
 export function objectIn(tree: CheckedTree, kind: string, name?: string): KubeObject {
   const found = tree.objects.find(
     ({ object }) => object.kind === kind && (name === undefined || object.metadata.name === name),

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { checkReachability } from '../../charts-src/access-matrix/check-reachability.ts'
 import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
-import { ALL_METADATA_RANGES } from '../../charts-src/network/forbidden.ts'
+import { ALL_METADATA_RANGES, FORBIDDEN_EVERYWHERE } from '../../charts-src/network/forbidden.ts'
 import { forbiddenEndpoints, privateEndpoints } from '../../charts-src/network/private-endpoints.ts'
 import { renderEnvironment } from '../../charts-src/tree/render.ts'
 import { placedObjects } from '../../charts-src/tree/tree-files.ts'
@@ -11,6 +11,7 @@ import {
   readEgressPolicyText,
 } from '../../policies/agent/egress/load.ts'
 import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
+import { covers, parseRange } from '../../reachability/address.ts'
 import { NEVER } from '../../runtime/egress/address-ranges.ts'
 import { environmentText, PROXY_SIZE } from './fixture.ts'
 
@@ -66,6 +67,7 @@ it.for([
   ['a range with pods', '[10.0.0.0/9]', 'overlaps'],
   ['a metadata service', '[169.254.169.254]', 'has metadata addresses'],
   ['a metadata service with a private address', '[100.100.100.200]', 'has metadata addresses'],
+  ['a metadata service among special addresses', '[192.0.0.192]', 'has metadata addresses'],
   ['a private range with a metadata service', "['fd00::/16']", 'has metadata addresses'],
   ['the internet and private addresses', '[0.0.0.0/1]', 'has metadata addresses'],
 ] as const)('refuses %s', ([_what, addresses, message]) => {
@@ -73,8 +75,12 @@ it.for([
   expect(endpoints(addresses)).toEqual([])
 })
 
-it('knows the metadata services that the proxy never reaches', () => {
-  expect(NEVER).toEqual(expect.arrayContaining([...ALL_METADATA_RANGES]))
+it.for(ALL_METADATA_RANGES)('lets neither the proxy nor a sandbox reach %s', (cidr) => {
+  const range = parseRange(cidr)
+  const forbidden = FORBIDDEN_EVERYWHERE.flatMap((one) => parseRange(one.cidr) ?? [])
+
+  expect(NEVER).toContain(cidr)
+  expect(range && forbidden.some((one) => covers(one, range))).toBe(true)
 })
 
 it('refuses a text that is not a range', () => {

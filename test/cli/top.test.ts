@@ -90,7 +90,7 @@ it('makes control characters of owners and hosts visible', () => {
   expect(topLines({ ...CLUSTER, ...(work && { work }) }, look).join('\n')).not.toContain('\u001b')
 })
 
-it('lets no value that is not its own begin a line or a column', () => {
+it('escapes line breaks and tabs in values of the service', () => {
   const forged = 'x\noverdue    none\ty'
   const { work } = CLUSTER
   const hostile: Diagnostics = {

@@ -273,11 +273,14 @@ test.each([
     [WRITES, { ...READS_ALL, scope: VAULT.replace(/\/providers.*/, '') }],
     /API: it also has Key Vault/,
   ],
-] as const)("fails if users' tokens are such that %s", async (...[, who, items, found]) => {
-  const verify = await aCluster({ ...roles(READS), ...rolesOf(who, items) })
+] as const)(
+  "fails if the role assignments on users' tokens mean that %s",
+  async (...[, who, items, found]) => {
+    const verify = await aCluster({ ...roles(READS), ...rolesOf(who, items) })
 
-  expect((await verify('--only', 'identity')).told['identity']).toMatch(found)
-})
+    expect((await verify('--only', 'identity')).told['identity']).toMatch(found)
+  },
+)
 
 test('a check that cannot run is not a pass', async () => {
   const verify = await aCluster({})

@@ -17,7 +17,7 @@ export interface ExecutorSuite extends ExecutorParts {
   readonly missing?: string | undefined
 }
 
-/** The cases of every backend, plus those of its additional guarantees. */
+/** The cases of every backend, and the cases of the additional guarantees of this backend. */
 export function testExecutor({ name, missing, ...parts }: ExecutorSuite): void {
   const title = missing === undefined ? name : `${name} (skipped: ${missing})`
   describe.skipIf(missing !== undefined)(title, () => {

@@ -22,7 +22,7 @@ function secretIn(authorization = ''): string {
   return scheme === 'Basic' ? Buffer.from(secret, 'base64').toString() : secret
 }
 
-/** A server that accepts one value, as a bearer token or as a password, under its names only. It records what it gets. */
+/** A server that accepts one value under its names, as a bearer token or as a password. It records the requests. */
 export async function startServer(names: string[] = [HOST]) {
   const got: string[] = []
   const state = { isPublic: false, hasOtherProtocol: false, onRequest: () => {} }

@@ -156,7 +156,7 @@ function hello(below: Below): Accepted | undefined {
   const bytes = below(3) === 0 ? fragmented(message, 1 + below(200)) : record(message)
   for (let edits = below(4); edits > 0; edits -= 1) bytes[below(bytes.length)] = below(256)
   const reading = readClientHello(bytes, 16_384)
-  // The name is compared with that of CONNECT, so another one is no match.
+  // The name must equal the name in CONNECT.
   if (reading.kind !== 'hello' || parseHostName(reading.serverName).kind !== 'name') return undefined
   return { kind: 'hello', input: bytes.subarray(0, reading.length), reading: reading.serverName }
 }

@@ -335,7 +335,7 @@ it('says so if the process that inserts the key does not run', async () => {
   expect(requests).toEqual([])
 })
 
-it('passes on when a busy server wants the next request, without the header of the proxy', async () => {
+it('forwards Retry-After of a busy server, and removes the egress rule header', async () => {
   const headers = { 'retry-after': '7', [EGRESS_RULE_HEADER]: 'restricted' }
   const { ask } = await modelRig({
     answer: (_request, response) => response.writeHead(503, headers).end('{}'),

@@ -78,7 +78,7 @@ interface RigOptions {
   readonly limits?: Partial<EgressLimits>
   readonly resolve?: Resolve
   readonly upstream?: UpstreamProxy
-  /** Roots that a destination may have. @default those of the servers of these tests */
+  /** Roots that a destination may have. @default the roots of the test servers */
   readonly roots?: readonly string[]
 }
 

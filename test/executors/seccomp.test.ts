@@ -132,7 +132,8 @@ describe.each(['x64', 'arm64'] as const)('the system call filter for %s', (arch)
   })
 
   const MODES = [0o4755, 0o2755, 0o6777, 0o104_644, 0xdead_0000_4755]
-  const CREATING = [0o100, 0o20_200_000, 0o101, 0o102]
+  const CREATING = [0o100, 0o101, 0o102]
+  const TEMPORARY = [0o20_200_000, 0o20_040_000, 0o20_200_002, 0o20_200_102]
   const has = (name: SyscallName) => syscallNumber(arch, name) !== undefined
 
   const SETS_MODE: [SyscallName, number][] = [
@@ -171,11 +172,34 @@ describe.each(['x64', 'arm64'] as const)('the system call filter for %s', (arch)
     },
   )
 
-  it('hides openat2, whose mode a filter cannot read', () => {
+  it.each(OPENS.filter(([name]) => has(name)))('rejects files without a name in %s', (name, index) => {
+    const open = (flags: number, mode: number) => call(name, ...Array<number>(index).fill(7), flags, mode)
+
+    expect(new Set(TEMPORARY.flatMap((flags) => [0o600, 0o4755].map((mode) => open(flags, mode))))).toEqual(
+      new Set([refused(95)]),
+    )
+  })
+
+  it('rejects linkat for an open file only where openat2 is allowed', () => {
+    const permitting = seccompInstructions(arch, { permitsOpenat2: true })
+    const link = (filter: readonly Instruction[], flags: number) =>
+      evaluate(filter, {
+        arch: AUDIT_ARCH[arch],
+        nr: syscallNumber(arch, 'linkat') ?? -1,
+        args: [7, 7, 7, 7, flags],
+      })
+
+    expect([0x400, 0x1000, 0x1400].map((flags) => link(permitting, flags))).toEqual(
+      Array(3).fill(refused(95)),
+    )
+    expect([link(permitting, 0), link(program, 0), link(program, 0x400)]).toEqual(Array(3).fill(ALLOW))
+  })
+
+  it('hides openat2, whose flags and mode a filter cannot read', () => {
     expect(call('openat2')).toBe(refused(38))
   })
 
-  it('knows no fallocate, as some file systems', () => {
+  it('rejects fallocate with EOPNOTSUPP', () => {
     expect(call('fallocate')).toBe(refused(95))
   })
 

@@ -1,7 +1,7 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import type { WorkspaceUsage } from '../../contracts/exec.ts'
 import { UsageLevels } from '../../runtime/executors/process/usage-levels.ts'
 import { WorkspaceUse } from '../../runtime/executors/process/workspace-use.ts'
@@ -23,7 +23,7 @@ async function aWorkspace() {
   return { use, folder, reports, levels, write }
 }
 
-/** Other programs delete files at the same time, so a fixed amount may not be noticed. */
+/** Writes until a condition holds. A fixed amount is not enough, because other tests delete files on the same disk. */
 const writeUntil = (what: string, done: () => boolean, write: (round: number) => Promise<unknown>) => {
   let round = 0
   return until(what, async () => {
@@ -32,7 +32,7 @@ const writeUntil = (what: string, done: () => boolean, write: (round: number) =>
   })
 }
 
-it('reports that a workspace becomes full before it stops a command, and that it is emptied', async () => {
+it('reports a level before it stops a command, and level 0 after the files are deleted', async () => {
   const { use, folder, reports, levels, write } = await aWorkspace()
   let levelsWhenFull: number[] | undefined
   await use.begin(LIMITS)
@@ -59,7 +59,41 @@ it('reports that a workspace becomes full before it stops a command, and that it
   await until('it is reported as empty', () => levels().at(-1) === 0)
 })
 
-it('reports the use by a command that ended before the next look', async () => {
+it('stops a command that writes too much while more is deleted on the same disk', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'aw-use-'))
+  const { dev } = await stat(folder)
+  let [files, reads] = [100_000, 0]
+  const use = new WorkspaceUse([folder], undefined, async () => {
+    reads += 1
+    return new Map([[dev, { bytes: 0, files, freeBytes: 1e12, totalBytes: 1e12 }]])
+  })
+  onTestFinished(async () => {
+    await use.close()
+    await rm(folder, { recursive: true, force: true })
+  })
+  const measuredAgain = () => {
+    const before = reads
+    return until('the watch measures the disk twice', () => reads >= before + 2)
+  }
+  const limits = { ...LIMITS, files: 100 }
+  await use.begin(limits)
+  let reason = ''
+  const stop = use.watch(limits, (why) => {
+    reason = why
+  })
+
+  await measuredAgain()
+  files -= 50_000
+  await measuredAgain()
+  for (let index = 0; index < 200; index++) await writeFile(join(folder, `file-${index}`), '')
+  files += 200
+
+  await until('the command is stopped', () => reason !== '')
+  expect(reason).toContain('max_workspace_files allows 100')
+  stop()
+})
+
+it('reports a level that a command reached although it ended before the next measurement', async () => {
   const { use, levels, write } = await aWorkspace()
   await use.begin(LIMITS)
 
@@ -74,7 +108,7 @@ it('reports the use by a command that ended before the next look', async () => {
   )
 })
 
-it('reports the number of files', async () => {
+it('reports a level when the number of files reaches it', async () => {
   const { use, folder, levels, reports } = await aWorkspace()
   const limits = { ...LIMITS, files: 1_000 }
   await use.begin(limits)
@@ -91,7 +125,88 @@ it('reports the number of files', async () => {
   expect(reports[0]?.files).toBeGreaterThanOrEqual(500)
 })
 
-it('reports a level once, although the use goes up and down around it', () => {
+describe('a full workspace', () => {
+  const limits = { ...LIMITS, files: 1_000 }
+
+  async function aFullWorkspace() {
+    const { use, folder } = await aWorkspace()
+    let names = 0
+    let state = await use.begin(limits)
+    /** Simulates a command that ends before the next measurement. */
+    const create = async (count: number) => {
+      const stop = use.watch(limits, () => undefined)
+      for (let index = 0; index < count; index++) {
+        const name = join(folder, `name-${names++}`)
+        await (index % 2 ? mkdir(name) : symlink('target', name))
+      }
+      stop()
+      state = await use.begin(limits)
+    }
+    await writeUntil(
+      'it is full',
+      () => state !== undefined,
+      () => create(200),
+    )
+    expect(state?.mayRun).toBe(true)
+    return { use, folder, create, state: () => state, names: () => names }
+  }
+
+  it('rejects commands after short commands added 10 % of a limit, until files are deleted', async () => {
+    const { use, folder, create, state, names } = await aFullWorkspace()
+    const before = names()
+
+    await writeUntil(
+      'commands are rejected',
+      () => state()?.mayRun === false,
+      () => create(20),
+    )
+    expect(names() - before).toBeGreaterThanOrEqual(100)
+    expect(state()?.why).toContain('max_workspace_files allows 1000')
+
+    for (let name = before; name < names(); name++)
+      await rm(join(folder, `name-${name}`), { recursive: true })
+    await until('commands can delete again', async () => (await use.begin(limits))?.mayRun === true)
+  })
+
+  it('still runs commands while other programs write to the same disk', async () => {
+    const [{ use }, beside] = [await aFullWorkspace(), await aWorkspace()]
+
+    for (let index = 0; index < 200; index++) await writeFile(join(beside.folder, `file-${index}`), '')
+    await beside.write('large', 32)
+
+    expect(await use.begin(limits)).toMatchObject({ mayRun: true })
+  })
+
+  it('ignores what a stopped command wrote until it ended when it admits later commands', async () => {
+    const { use, write } = await aWorkspace()
+    await use.begin(LIMITS)
+    let isStopped = false
+    const stop = use.watch(LIMITS, () => {
+      isStopped = true
+    })
+    await writeUntil(
+      'the command is stopped',
+      () => isStopped,
+      (round) => write(`much-${round}`, 1),
+    )
+    expect((await use.begin(LIMITS))?.mayRun).toBe(true)
+
+    let mayRun = true
+    await writeUntil(
+      'commands are rejected',
+      () => !mayRun,
+      async (round) => {
+        await write(`last-${round}`, 8)
+        mayRun = (await use.begin(LIMITS))?.mayRun !== false
+      },
+    )
+    stop()
+
+    expect((await use.begin(LIMITS))?.mayRun).toBe(true)
+  })
+})
+
+it('reports a level once while the use varies around it', () => {
   const reports: WorkspaceUsage[] = []
   const levels = new UsageLevels((usage) => reports.push(usage))
   const limits = { bytes: 100 * MIB, files: 1_000 }
@@ -108,7 +223,7 @@ it('reports a level once, although the use goes up and down around it', () => {
   expect(reports.map(({ level }) => level)).toEqual([50, 80, 0, 95, 0])
 })
 
-it('reports no more than a hundred changes in one sandbox', () => {
+it('reports at most 100 changes per sandbox', () => {
   let reports = 0
   const levels = new UsageLevels(() => reports++)
   const limits = { bytes: 100, files: 100 }
@@ -120,13 +235,13 @@ it('reports no more than a hundred changes in one sandbox', () => {
   expect(reports).toBe(100)
 })
 
-it('needs a count only if the level can have changed since the last one', () => {
+it('requests a count only if the level can have changed since the previous count', () => {
   const levels = new UsageLevels(() => undefined)
   const limits = { bytes: 100, files: 1_000 }
   const canHaveChanged = (bytes: number) => levels.canHaveChanged(1, { bytes, files: 0 }, limits)
 
   expect([canHaveChanged(49), canHaveChanged(50)]).toEqual([false, true])
-  // Other programs wrote most of it.
+  // Other programs wrote 55 of the 60 bytes.
   levels.counted(1, {
     usage: { bytes: 5, files: 0 },
     growth: { bytes: 60, files: 0 },

@@ -1,3 +1,4 @@
+import { renameSync, rmSync } from 'node:fs'
 import { link, mkdir, mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -19,7 +20,7 @@ async function count(path: string, over: Partial<Search> = {}) {
   return writtenFiles({ folders: [path], device, since: 0, limits, signal, ...over })
 }
 
-it('are counted in every folder, with their space on the disk', async () => {
+it('counts the files of every folder, and their space on the disk', async () => {
   const path = await folder()
   await mkdir(join(path, 'a', 'b'), { recursive: true })
   await writeFile(join(path, 'a', 'b', 'file\n'), Buffer.alloc(64 * KIB, 1))
@@ -30,7 +31,7 @@ it('are counted in every folder, with their space on the disk', async () => {
   expect(bytes).toBeGreaterThanOrEqual(64 * KIB)
 })
 
-it('are counted also if a name is no text', async () => {
+it('counts files whose names are not valid text', async () => {
   const path = await folder()
   const odd = Buffer.concat([Buffer.from(`${path}/`), Buffer.from([0xff])])
   await mkdir(odd)
@@ -40,14 +41,14 @@ it('are counted also if a name is no text', async () => {
   expect(await count(path)).toMatchObject({ files: 5, isComplete: true })
 })
 
-it('are not all known if the search ends early', async () => {
+it('reports an incomplete count if the search ends early', async () => {
   const path = await folder()
   await writeFile(join(path, 'file'), 'a')
 
   expect((await count(path, { signal: AbortSignal.abort() })).isComplete).toBe(false)
 })
 
-it('are those that changed since a time', async () => {
+it('counts only files that changed since the given time', async () => {
   const path = await folder()
   await writeFile(join(path, 'old'), 'a')
   const { ctimeMs } = await stat(join(path, 'old'))
@@ -56,7 +57,7 @@ it('are those that changed since a time', async () => {
   expect((await count(path, { since: ctimeMs })).files).toBe(1)
 })
 
-it('with two names are counted once, and links are not followed', async () => {
+it('counts a file with two names once, and follows no link', async () => {
   const [path, outside] = [await folder(), await folder()]
   await writeFile(join(path, 'file'), Buffer.alloc(64 * KIB, 1))
   await link(join(path, 'file'), join(path, 'again'))
@@ -70,14 +71,14 @@ it('with two names are counted once, and links are not followed', async () => {
   expect(bytes).toBeLessThan(256 * KIB)
 })
 
-it('of another file system are not counted', async () => {
+it('does not count files of another file system', async () => {
   const path = await folder()
   await writeFile(join(path, 'file'), 'a')
 
   expect((await count(path, { device: -1 })).files).toBe(0)
 })
 
-it('are counted until a limit is reached, or the search is over', async () => {
+it('stops at a limit, and when the search is aborted', async () => {
   const path = await folder()
   for (let index = 0; index < 20; index++) await writeFile(join(path, `file-${index}`), 'a')
 
@@ -85,15 +86,69 @@ it('are counted until a limit is reached, or the search is over', async () => {
   expect((await count(path, { signal: AbortSignal.abort() })).files).toBe(0)
 })
 
-it('are not all known if something cannot be read as a folder', async () => {
+it('reports an incomplete count if a folder cannot be read', async () => {
   const path = await folder()
   await writeFile(join(path, 'file'), 'a')
 
   expect((await count(path, { folders: [join(path, 'file')] })).isComplete).toBe(false)
 })
 
-it('are all known if a folder is gone', async () => {
+it('reports a complete count if a folder does not exist', async () => {
   const path = await folder()
 
   expect(await count(path, { folders: [path, join(path, 'gone')] })).toMatchObject({ isComplete: true })
+})
+
+/** Limits that are never reached. Calls `onRead` with the number of the entry before the search inspects it. */
+function limitsThat(onRead: (entry: number) => void): Search['limits'] {
+  let entries = 0
+  return {
+    get bytes() {
+      onRead(++entries)
+      return Number.POSITIVE_INFINITY
+    },
+    files: Number.POSITIVE_INFINITY,
+  }
+}
+
+it('reports an incomplete count if a folder is renamed each time before the search opens it', async () => {
+  const path = await folder()
+  const [one, other] = [join(path, 'one'), join(path, 'other')]
+  await mkdir(one)
+  await writeFile(join(one, 'file'), Buffer.alloc(64 * KIB, 1))
+  const limits = limitsThat((entry) => (entry % 2 ? renameSync(one, other) : renameSync(other, one)))
+
+  expect(await count(path, { limits })).toMatchObject({ isComplete: false, onlyVanished: true })
+})
+
+it('counts the files of a folder that is renamed while the search is in it', async () => {
+  const path = await folder()
+  await mkdir(join(path, 'one', 'deep'), { recursive: true })
+  await writeFile(join(path, 'one', 'deep', 'file'), Buffer.alloc(64 * KIB, 1))
+  const limits = limitsThat((entry) => entry === 2 && renameSync(join(path, 'one'), join(path, 'other')))
+
+  const { files, bytes, isComplete } = await count(path, { limits })
+
+  expect({ files, isComplete }).toEqual({ files: 3, isComplete: true })
+  expect(bytes).toBeGreaterThanOrEqual(64 * KIB)
+})
+
+it('reports a complete count if a folder is deleted during the search', async () => {
+  const path = await folder()
+  await mkdir(join(path, 'one', 'deep'), { recursive: true })
+  await writeFile(join(path, 'file'), 'a')
+  let isDeleted = false
+  const limits = limitsThat(() => {
+    if (!isDeleted) rmSync(join(path, 'one'), { recursive: true })
+    isDeleted = true
+  })
+
+  expect(await count(path, { limits })).toMatchObject({ files: 1, isComplete: true })
+})
+
+it('reports an incomplete count if folders are nested too deeply', async () => {
+  const path = await folder()
+  await mkdir(join(path, ...Array<string>(250).fill('d')), { recursive: true })
+
+  expect(await count(path)).toMatchObject({ isComplete: false, onlyVanished: false })
 })

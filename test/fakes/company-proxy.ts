@@ -13,7 +13,7 @@ interface Options {
   /** The address of a name, or undefined: then the proxy refuses the request. */
   readonly resolve: (host: string) => string | undefined
   readonly at?: { readonly address: string; readonly port: number }
-  /** Answers every request with this text, and closes the connection. */
+  /** Sent in response to every request, before the connection is closed. */
   readonly answer?: string
   readonly onAsked?: (target: string) => void
 }

@@ -14,7 +14,7 @@ export class GitServer {
   readonly #tokens: readonly string[]
   readonly #host: string
   readonly #server: Server
-  /** Answers a request instead of git. */
+  /** Handles a request in place of git. Returns false for requests that git should handle. */
   intercept: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined
 
   constructor(

@@ -10,7 +10,7 @@ export interface AskedToken {
   readonly issuer: string
 }
 
-/** GitHub's API for tokens of installations. It answers with the token, also to a request that the app did not sign. */
+/** GitHub's API for installation tokens. It returns the token even for a request that the app did not sign. */
 export async function answerForApp(
   request: IncomingMessage,
   response: ServerResponse,

@@ -11,7 +11,7 @@ const MANIFEST = { name: NAME, version: '1.0.0', main: 'index.js' }
 
 /** A package that exports 42, as the files of an npm registry, and the files of a project that depends on it. */
 export interface NpmPackage {
-  /** Paths below the registry, and what is there. */
+  /** Content of the registry by path. */
   readonly registry: Readonly<Record<string, Buffer>>
   readonly project: Readonly<Record<string, string>>
 }
@@ -43,7 +43,7 @@ export function createNpmPackage(registry: string): NpmPackage {
   }
 }
 
-/** Answers with a file of the registry, or 404. */
+/** Sends a file of the registry, or 404. */
 export function serveNpm({ registry }: NpmPackage, request: IncomingMessage, response: ServerResponse): void {
   const { pathname } = new URL(request.url ?? '/', 'https://registry')
   const file = registry[decodeURIComponent(pathname).slice(1)]

@@ -30,7 +30,7 @@ const DESTRUCTIVE_CALL =
 const TIMEOUT_MS = 4_000
 
 export interface Oracle {
-  /** Runs a command and returns what it destroyed, or undefined. */
+  /** Runs a command. Returns a description of the destroyed data, or undefined. */
   destroyedBy(command: string): Promise<string | undefined>
   close(): void
 }

@@ -8,6 +8,6 @@ import { askFor } from './made-once.ts'
  */
 export const bundledHost = (): Promise<string> => askFor(inject('programsBroker'))
 
-/** The runner of that AgentHost, as a program of its own. */
+/** The runner of that AgentHost, as a separate program. */
 export const bundledRunner = async (): Promise<string> =>
   join(dirname(await bundledHost()), '../runner/server.cjs')

@@ -131,7 +131,7 @@ export async function startPageService(command: string, home: string, env: NodeJ
 
 const LISTENS = /listens on \S+ \(process (\d+)\)/
 
-/** What a reader copies from the output of a command into later ones. */
+/** Values that a reader copies from the output of one command into later commands. */
 const COPIED: readonly (readonly [string, RegExp])[] = [
   ['RUN', /\b(run_\w+)/],
   ['REQUEST', /agentweaver approve \S+ (\S+)/],

@@ -12,7 +12,7 @@ declare module 'vitest' {
   }
 }
 
-/** Bundles the programs of a sandbox, and those of the npm package, once for all test files of a run. */
+/** Bundles the programs of a sandbox and of the npm package once for all test files of a run. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const programs = bundlePrograms()
   let built: Promise<{ folder: string; remove: () => void }> | undefined

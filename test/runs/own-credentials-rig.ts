@@ -38,7 +38,7 @@ const nameOf = (authorization = ''): string => {
       : 'other'
 }
 
-/** Answers with the scheme and the owner of the token that a request has. */
+/** A registry that responds with the scheme and the owner of the token in the request. */
 async function startRegistry(authority: ReturnType<typeof createTestAuthority>) {
   const asked: { host: string; by: string }[] = []
   const server = createServer(authority.serverFor(REGISTRY, OTHER_REGISTRY), (request, response) => {

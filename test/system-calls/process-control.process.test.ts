@@ -1,9 +1,11 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer, Socket } from 'node:net'
-import { resolve } from 'node:path'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { peerUserOf } from '../../runtime/system-calls/peer-user.ts'
 
 const run = promisify(execFile)
@@ -115,6 +117,33 @@ it('cannot be signalled by its children if a filter spares it, nor can all proce
   `)
 
   expect(said).toBe('0 0 0 SIGKILL | 1 1 1 SIGKILL')
+})
+
+it('cannot name a file of openat2 that was created without a name, under the filter of a pod', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'aw-unnamed-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+
+  const said = await inProcess(`
+    const { constants, existsSync } = await import('node:fs')
+    const { default: koffi } = await import('${import.meta.resolve('koffi')}')
+    const { syscallNumber } = await import('${ROOM}/executors/seccomp/syscalls.ts')
+    const libc = koffi.load(null)
+    const openat2 = libc.func('long syscall(long, int, str, void *, size_t)')
+    const linkat = libc.func('long syscall(long, int, str, int, str, int)')
+    const [here, follow] = [-100, 0x400]
+    const create = (name) => {
+      const flags = 0o20000000 | constants.O_DIRECTORY | constants.O_RDWR
+      const file = openat2(syscallNumber(process.arch, 'openat2'), here, '${folder}', new BigUint64Array([BigInt(flags), 0o600n, 0n]), 24)
+      const call = syscallNumber(process.arch, 'linkat')
+      linkat(call, here, '/proc/self/fd/' + file, here, '${folder}/' + name, follow)
+      return [Number(file) > 0, existsSync('${folder}/' + name)]
+    }
+    const before = create('before')
+    installSyscallFilter(seccompProgram(process.arch, { keepsRing: true, permitsOpenat2: true }))
+    console.log(...before, '|', ...create('after'))
+  `)
+
+  expect(said).toBe('true true | true false')
 })
 
 it('reports the user at the other end of a socket', async () => {

@@ -12,7 +12,10 @@ export const KEEP_OPEN: KeepOpenTimes = { afterMs: 300_000, everyMs: 60_000 }
 /** A line that every reader of an event stream ignores. */
 const COMMENT = Buffer.from(': waiting\n\n')
 
-/** The answer to a streamed request. If it takes long, an event stream that continues with the answer when it has come. */
+/**
+ * Returns the response to a streamed request. If the response takes longer than `afterMs`, returns an event stream that sends
+ * comments until the response arrives, and then the response.
+ */
 export async function keptOpen(
   answered: Promise<Response>,
   signal: AbortSignal,

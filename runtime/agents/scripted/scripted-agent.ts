@@ -27,9 +27,9 @@ const Meta = z.strictObject({
 const DELTA = /[\s\S]{1,24}/gu
 
 /**
- * An agent that follows a plan: each turn executes the next list of steps. A refused call does not end the turn, because
- * a plan may contain calls that must be refused. It does if the step is required. A suspended turn that is sent again repeats the step that was interrupted
- * and continues from there, as a model does after it has read what happened.
+ * Creates an agent that follows a plan: each turn executes the next list of steps. A refused call ends the turn only if the
+ * step is required, because a plan may contain calls that must be refused. When a suspended turn is sent again, the agent repeats
+ * the interrupted step and continues from there, like a model that has read the events.
  */
 export function createScriptedAgent(plan: Plan, deps: AgentDeps): AgentSession {
   const restored = deps.sessionFiles && decodeMeta(Meta, deps.sessionFiles)

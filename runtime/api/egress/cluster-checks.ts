@@ -50,8 +50,8 @@ export interface ClusterChecks extends ReplicaChecks {
 }
 
 /**
- * Has a replica of the egress proxy check a credential, because the API can neither read the vault nor reach the server. The
- * check is a row of the store: the replica may be connected to another process of the API.
+ * Lets a replica of the egress proxy check a credential, because the API can neither read the vault nor reach the server. The
+ * request is a row in the store, because the replica may be connected to another API process.
  */
 export function createClusterChecks({
   store,

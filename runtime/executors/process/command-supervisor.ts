@@ -77,17 +77,10 @@ exit "$status"`
 
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 
-/** Programs can delete files, and get EFBIG when they write to one. Without the trap of SIGXFSZ (25), it would kill them. */
-export const NO_GROWTH = "trap '' 25; ulimit -f 0"
-
 /** The message that starts the command: `go`, or the command's environment, which must not appear in `ps`. */
-export function releaseMessage(
-  environment: Readonly<Record<string, string>>,
-  cannotGrowFiles = false,
-): string {
+export function releaseMessage(environment: Readonly<Record<string, string>>): string {
   const exports = Object.entries(environment).map(([name, value]) => `export ${name}=${quoted(value)}`)
-  const lines = [...(cannotGrowFiles ? [NO_GROWTH] : []), ...exports]
-  return lines.length === 0 ? 'go\n' : `env\n${lines.join('\n')}\n`
+  return exports.length === 0 ? 'go\n' : `env\n${exports.join('\n')}\n`
 }
 
 export type Ending =

@@ -6,7 +6,7 @@ export interface Amount {
   readonly files: number
 }
 
-/** What one file system uses, and has. */
+/** Used and free space of one file system. */
 export interface Disk {
   readonly bytes: number
   /** Undefined for file systems that do not count files, such as btrfs. */
@@ -15,7 +15,7 @@ export interface Disk {
   readonly totalBytes: number
 }
 
-/** The last space of a file system belongs to other programs: this much, or one percent of a small one. */
+/** Space that is left to other programs: this many bytes, or one percent of a small file system. */
 const RESERVE = { bytes: 268_435_456, share: 0.01 } as const
 
 /** The file systems of folders, by device. */
@@ -41,13 +41,13 @@ async function diskAt(path: string): Promise<Disk> {
 export const isAlmostFull = ({ freeBytes, totalBytes }: Disk): boolean =>
   freeBytes < Math.min(RESERVE.bytes, totalBytes * RESERVE.share)
 
-/** Files that a file system does not count may have grown by any number. */
+/** The number of files is infinite for a file system that does not count files. */
 export const growthOf = (before: Disk, after: Disk): Amount => ({
   bytes: after.bytes - before.bytes,
   files: pairOf(before, after, (one, other) => other - one) ?? Number.POSITIVE_INFINITY,
 })
 
-/** The least use of the two. */
+/** The lower use of two measurements. */
 export const leastOf = (before: Disk, after: Disk): Disk => ({
   ...after,
   bytes: Math.min(before.bytes, after.bytes),

@@ -29,8 +29,6 @@ export interface Launch extends NodeStartOptions {
   readonly start?: Start
   /** Whether the death of the launcher's child ends every process of the command. */
   readonly hasPidNamespace: boolean
-  /** Sets the limit on the size of written files to 0, before the command starts. Only with a supervisor. */
-  readonly cannotGrowFiles?: boolean
   /** What the sandbox must show before the command may start. */
   readonly expected?: readonly ExpectedMount[]
   /**
@@ -198,7 +196,7 @@ class Run {
       return
     }
     this.#isReleased = true
-    child.status?.end(releaseMessage(this.#request.environment, this.#launch.cannotGrowFiles))
+    child.status?.end(releaseMessage(this.#request.environment))
     feedStdin(child, this.#io.stdin)
   }
 

@@ -4,46 +4,59 @@ import { type Amount, type Disk, disksOf, growthOf, isAlmostFull, isOver, leastO
 import { UsageLevels } from './usage-levels.ts'
 import { type Written, writtenFiles } from './written-files.ts'
 
-/** Why a command was stopped. The reason of its signal. */
+/** The abort reason of a command that is stopped because the workspace is full. The message says why. */
 export class WorkspaceFull extends Error {}
 
 /** How much the commands of a sandbox may write. */
 export interface WorkspaceLimits extends Amount {
-  /** The size of the volume allows fewer bytes than the settings. */
+  /** Whether `bytes` comes from the size of the volume, which allows less than the settings. */
   readonly isOfVolume: boolean
 }
 
-/** How often the file systems are asked while a command runs. */
+/** Why a workspace is full, before a command starts. */
+export interface FullWorkspace {
+  readonly why: string
+  /** False if earlier commands let the full workspace grow. Otherwise a command may run to delete files. */
+  readonly mayRun: boolean
+}
+
+/** How often the free space of the file systems is read while a command runs. */
 const EVERY_MS = 500
-/** Clocks of files lag behind by a few milliseconds. For the start of the sandbox only: commands follow each other at once. */
+/**
+ * File times lag behind the clock by a few milliseconds. Added only at the start of the sandbox: between two commands, it would
+ * attribute the files of the first to the second.
+ */
 const CLOCK_MS = 1_000
-/** Searches of the files may take this part of the time. */
+/** Fraction of the time that searches may take. */
 const SEARCH_SHARE = 0.1
-/** About 500,000 files. If there are more, the growth of the file system decides. */
+/** Time limit of a search, enough for about 500,000 files. Beyond it, the growth of the file system counts. */
 const SEARCH_MS = 30_000
-/** A command that may have to be stopped is not watched for longer than this. */
+/** Time limit of the search that decides whether a command is stopped, because the command keeps writing until then. */
 const CONFIRM_MS = 5_000
-/** A command waits so long for the search that began when the last one ended. */
+/** How long a command waits before its start for the search that began when the previous command ended. */
 const SETTLE_MS = 2_000
+/** Fraction of a limit that commands may add to a full workspace: empty files, folders and links. */
+const SHARE_WHILE_FULL = 0.1
 const RUNNING = Number.POSITIVE_INFINITY
-/** A command that only deletes changes less, and other programs often write this much. */
+/** Commands that only delete files change less than this. Other programs often write this much. */
 const NOISE: Amount = { bytes: 1_048_576, files: 64 }
-/** A command that has not written this much is not the reason that the space ends. */
-const SUSPICIOUS_BYTES = 67_108_864
+/** If a file system has grown by less than this during a command, the command is not the reason that its space ends. */
+const SUSPICIOUS: Amount = { bytes: 67_108_864, files: 4_096 }
 
 /**
- * Watches how much the commands of one sandbox write to folders of the host. Asking a file system for its free space is
- * cheap, so that happens all the time. Only when a file system has grown by as much as a limit, or by so much that another level
- * of the use can be reached, the files are searched, and those that changed since the sandbox began are counted. If not all can be looked at, the growth of the file system counts.
- * Files that are deleted and still open are in no folder: they can only use the space down to the reserve.
+ * Measures how much the commands of one sandbox write to folders of the host. Reading the free space of a file system is cheap,
+ * so the class reads it often. It searches the folders only when a file system has grown enough to reach a limit or another
+ * level, and counts the files that changed since the sandbox began. If it cannot count all files, the growth of the file system
+ * counts. Deleted files that are still open are in no folder. Only the reserve of the file system limits their size.
  */
 export class WorkspaceUse {
   readonly #folders: readonly string[]
+  readonly #readDisks: typeof disksOf
   readonly #began: Moment
-  /** The least that each file system used, because other programs may delete files at the same time. */
+  /** The lowest use of each file system so far. Growth starts there, because other programs may delete files. */
   readonly #least = new Map<number, Disk>()
-  /** The file systems that hold too much of this sandbox, and why, since the last search. */
-  readonly #full = new Map<number, string>()
+  /** File systems on which the last search found that a limit is reached. */
+  readonly #full = new Map<number, Full>()
   readonly #closing = new AbortController()
   readonly #searches = new Map<number, RunningSearch>()
   readonly #levels: UsageLevels
@@ -53,83 +66,120 @@ export class WorkspaceUse {
   /**
    * @param folders the workspace, and other folders of the host that commands can write
    * @param onUsage is called when the use of the workspace reaches another level
+   * @param readDisks measures the file systems of the folders
    */
-  constructor(folders: readonly string[], onUsage: (usage: WorkspaceUsage) => void = () => undefined) {
+  constructor(
+    folders: readonly string[],
+    onUsage: (usage: WorkspaceUsage) => void = () => undefined,
+    readDisks = disksOf,
+  ) {
     this.#folders = folders
+    this.#readDisks = readDisks
     const { at, tick } = now()
     this.#began = { at: at - CLOCK_MS, tick }
     this.#levels = new UsageLevels(onUsage)
   }
 
   /**
-   * Before a command: why the workspace is full, if it is. Waits a moment for the search that began when the last command
-   * ended.
+   * Call before a command starts. Returns why the workspace is full, or undefined. Waits up to `SETTLE_MS` for the search that
+   * began when the previous command ended.
    */
-  async begin(limits: WorkspaceLimits): Promise<string | undefined> {
-    await this.#look(limits)
+  async begin(limits: WorkspaceLimits): Promise<FullWorkspace | undefined> {
+    const disks = await this.#look(limits)
     const searches = Promise.all([...this.#searches.values()].map(({ ended }) => ended))
     await deadline('the search', SETTLE_MS, searches).catch(() => undefined)
-    return this.#full.values().next().value
+    for (const [device, { why }] of this.#full)
+      if (await this.#hasGrownWhileFull(device, disks, limits)) return { why, mayRun: false }
+    const [first] = this.#full.values()
+    return first && { why: first.why, mayRun: true }
   }
 
   /**
-   * Watches for the duration of one command. Calls `onFull` at most once, with a sentence. Returns a function that ends the
-   * watch, after a last look. A file system that cannot be asked is asked again.
+   * Whether the workspace has grown too much since the first command that started while it was full. A short command ends
+   * before the watch can stop it, so only the sum of many commands shows the growth.
+   */
+  async #hasGrownWhileFull(device: number, disks: Disks, limits: WorkspaceLimits): Promise<boolean> {
+    const [full, disk] = [this.#full.get(device), disks.get(device)]
+    if (!full || !disk) return false
+    full.since ??= { moment: now(), least: disk }
+    const { moment: began, least } = full.since
+    const growth = growthOf(least, disk)
+    const allowed = { bytes: limits.bytes * SHARE_WHILE_FULL, files: limits.files * SHARE_WHILE_FULL }
+    if (!isOver(growth, allowed)) return false
+    // Other programs may have caused the growth.
+    const signal = withTimeout(SEARCH_MS, this.#closing.signal)
+    const written = await this.#count(device, allowed, { began, signal })
+    return isOver(written.isComplete ? written : counted(growth), allowed)
+  }
+
+  /**
+   * Watches the file systems while one command runs. Calls `onFull` at most once, with the reason as a sentence. Returns a
+   * function that ends the watch after a last measurement. A file system that cannot be read is read again at the next interval.
    */
   watch(limits: WorkspaceLimits, onFull: (why: string) => void): () => void {
     const ended = new AbortController()
     const { signal } = ended
     const began = now()
+    let isStopped = false
     const watch = async () => {
-      let begun = await this.#look(limits)
+      let least = await this.#look(limits)
       while (true) {
         await delay(EVERY_MS, signal)
         const disks = await this.#look(limits)
-        // What could not be asked at the start is compared with its first answer.
-        begun = new Map([...disks, ...begun])
-        const why = await this.#reasonToStop(began, begun, disks)
-        if (why !== undefined && !signal.aborted) return onFull(why)
+        // Files that are deleted at the same time must not hide what the command writes.
+        least = leastOfEach(least, disks)
+        const why = await this.#reasonToStop(began, least, disks)
+        if (why === undefined || signal.aborted) continue
+        isStopped = true
+        return onFull(why)
       }
     }
-    // It ends with the command.
+    // The abort at the end of the command rejects it.
     watch().catch(() => undefined)
     return () => {
       ended.abort()
+      // A stopped command may write until it ends. That growth must not reject later commands.
+      if (isStopped) for (const full of this.#full.values()) full.since = undefined
       this.#lastLook = this.#look(limits)
     }
   }
 
-  async #reasonToStop(began: Moment, begun: Disks, disks: Disks): Promise<string | undefined> {
+  async #reasonToStop(began: Moment, least: Disks, disks: Disks): Promise<string | undefined> {
     for (const [device, disk] of disks) {
-      const ofCommand = growthOf(begun.get(device) ?? disk, disk)
-      if (isAlmostFull(disk) && ofCommand.bytes > SUSPICIOUS_BYTES)
+      const ofCommand = growthOf(least.get(device) ?? disk, disk)
+      if (isAlmostFull(disk) && ofCommand.bytes > SUSPICIOUS.bytes)
         return `the file system of the workspace has only ${sizeOf(disk.freeBytes)} left.`
-      const why = this.#full.get(device)
-      // The growth may be the work of other programs.
-      if (why !== undefined && isOver(ofCommand, NOISE) && (await this.#hasWritten(device, began))) return why
+      const why = this.#full.get(device)?.why
+      // Other programs may have caused the growth.
+      if (why !== undefined && isOver(ofCommand, NOISE) && (await this.#hasWritten(device, began, ofCommand)))
+        return why
     }
     return undefined
   }
 
-  /** Whether a command has written more than one that only deletes, or could have. */
-  async #hasWritten(device: number, began: Moment): Promise<boolean> {
+  /** Whether a command has written more than a command that only deletes files. True if that cannot be counted. */
+  async #hasWritten(device: number, began: Moment, growth: Amount): Promise<boolean> {
     const written = await this.#count(device, NOISE, {
       began,
       signal: withTimeout(CONFIRM_MS, this.#closing.signal),
     })
+    // A command that deletes folders makes them vanish, and so does a command that moves them to hide its files.
+    if (written.onlyVanished) return isOver(counted(growth), SUSPICIOUS)
     return !written.isComplete || isOver(written, NOISE)
   }
 
-  /** Asks the file systems, and begins to search those that have grown too much. */
+  /** Reads the use of the file systems. Starts a search of those that have grown too much. */
   async #look(limits: WorkspaceLimits): Promise<Disks> {
-    const disks = await disksOf(this.#folders).catch(() => new Map<number, Disk>())
+    const disks = await this.#readDisks(this.#folders).catch(() => new Map<number, Disk>())
     if (this.#closing.signal.aborted) return disks
     for (const [device, disk] of disks) {
       const least = leastOf(this.#least.get(device) ?? disk, disk)
       this.#least.set(device, least)
       const growth = growthOf(least, disk)
-      // A full workspace stays full when another program deletes files.
-      const isForLimit = isOver(growth, limits) || this.#full.has(device)
+      const full = this.#full.get(device)
+      if (full?.since) full.since.least = leastOf(full.since.least, disk)
+      // If another program deletes files, the growth falls below the limit although the workspace is still full.
+      const isForLimit = isOver(growth, limits) || full !== undefined
       if (isForLimit || this.#levels.canHaveChanged(device, growth, limits))
         this.#search(device, { growth, limits, isForLimit })
     }
@@ -137,15 +187,15 @@ export class WorkspaceUse {
   }
 
   /**
-   * One search of a file system at a time, and with pauses, because another program may be what fills it. A search for a level
-   * delays none that decides whether a limit is exceeded.
+   * Runs one search per file system at a time, with pauses, because another program may be filling the disk. A search that
+   * decides about a limit replaces a running search that only decides about a level.
    */
   #search(device: number, found: Growth): void {
     const before = this.#searches.get(device)
     const isUrgent = found.isForLimit && before?.isForLimit === false
     if (before?.next === RUNNING && !isUrgent) return
     before?.stop.abort()
-    // A search that found too much is repeated at once: the command may have deleted files.
+    // A full workspace is searched again at once, because the command may have deleted files.
     const pauseMs = before === undefined || isUrgent ? 0 : before.next - performance.now()
     if (pauseMs > 0 && !this.#full.has(device)) {
       this.#lookLater(pauseMs, found.limits)
@@ -169,7 +219,7 @@ export class WorkspaceUse {
     this.#searches.set(device, search)
   }
 
-  /** The command may be over by then. */
+  /** Looks again after the pause, also if no command runs by then. */
   #lookLater(pauseMs: number, limits: WorkspaceLimits): void {
     this.#later ??= setTimeout(() => {
       this.#later = undefined
@@ -180,21 +230,21 @@ export class WorkspaceUse {
   #found(device: number, written: Written, found: Growth): void {
     const why = overLimit(written, found)
     if (why === undefined) this.#full.delete(device)
-    else this.#full.set(device, why)
+    else this.#full.set(device, { why, since: this.#full.get(device)?.since })
     const { growth, limits } = found
     const { isComplete } = written
     const { bytes, files } = isComplete ? written : atLeast(written, growth)
     this.#levels.counted(device, { usage: { bytes, files }, growth, limits, isComplete })
   }
 
-  /** Counts the files that have changed since a moment. */
+  /** Counts the files that have changed since `began`. */
   #count(
     device: number,
     limits: Amount,
     { began, signal }: { readonly began: Moment; readonly signal: AbortSignal },
   ): Promise<Written> {
     const { at, tick } = now()
-    // If the clock was set back, the new files have older times.
+    // If the clock was set back, files written since then have earlier times.
     const setBack = Math.min(0, at - began.at - (tick - began.tick))
     const since = began.at + setBack
     return writtenFiles({ folders: this.#folders, device, since, limits, signal }).catch(() => UNKNOWN)
@@ -209,7 +259,7 @@ export class WorkspaceUse {
   }
 }
 
-/** A time of the clock and of the machine, in milliseconds. The second cannot be set. */
+/** A time of the wall clock and of the monotonic clock, in milliseconds. Only the wall clock can be set. */
 interface Moment {
   readonly at: number
   readonly tick: number
@@ -217,12 +267,25 @@ interface Moment {
 
 const now = (): Moment => ({ at: Date.now(), tick: performance.now() })
 
+interface Full {
+  readonly why: string
+  /** Start of the first command on the full workspace, and the lowest use of the file system since then. */
+  since: { readonly moment: Moment; least: Disk } | undefined
+}
+
 type Disks = ReadonlyMap<number, Disk>
+
+/** A file system that could not be read before is compared with its first measurement. */
+const leastOfEach = (before: Disks, after: Disks): Disks =>
+  new Map([
+    ...before,
+    ...[...after].map(([device, disk]) => [device, leastOf(before.get(device) ?? disk, disk)] as const),
+  ])
 
 const UNKNOWN: Written = { bytes: 0, files: 0, isComplete: false }
 
 interface Growth {
-  /** Of the file system. */
+  /** Growth of the file system. */
   readonly growth: Amount
   readonly limits: WorkspaceLimits
   /** The file system has grown by as much as a limit. */
@@ -230,7 +293,7 @@ interface Growth {
 }
 
 interface RunningSearch {
-  /** When the next one may begin. */
+  /** When the next search may begin, or `RUNNING`. */
   next: number
   ended: Promise<void>
   readonly isForLimit: boolean
@@ -255,9 +318,12 @@ function overLimit(written: Written, { growth, limits }: Growth): string | undef
   return undefined
 }
 
+/** A file system that does not count files is judged by its bytes alone. */
+const counted = ({ bytes, files }: Amount): Amount => ({ bytes, files: Number.isFinite(files) ? files : 0 })
+
 const atLeast = (written: Amount, growth: Amount): Amount => ({
   bytes: Math.max(written.bytes, growth.bytes),
-  files: Number.isFinite(growth.files) ? Math.max(written.files, growth.files) : written.files,
+  files: Math.max(written.files, counted(growth).files),
 })
 
 const sizeOf = (bytes: number): string =>

@@ -1,55 +1,57 @@
 import { constants, type Stats } from 'node:fs'
-import { type FileHandle, lstat, open, opendir, readlink } from 'node:fs/promises'
+import { type FileHandle, lstat, open, opendir } from 'node:fs/promises'
 import { type Amount, isOver } from './disk.ts'
 
 export interface Search {
   readonly folders: readonly string[]
-  /** Only files of this file system. */
+  /** Only files of this file system are counted. */
   readonly device: number
   /** Milliseconds since 1970. */
   readonly since: number
-  /** The search ends when they are reached. */
+  /** The search ends when the count reaches one of these limits. */
   readonly limits: Amount
   /** Ends the search before it is complete. */
   readonly signal: AbortSignal
 }
 
 export interface Written extends Amount {
-  /** Whether every file was looked at, or enough of them for a limit. */
+  /** Whether every file was counted, or enough of them for a limit. */
   readonly isComplete: boolean
+  /** Why the count is incomplete, if moved or deleted folders are the only reason. */
+  readonly onlyVanished?: boolean
 }
 
 const BLOCK_BYTES = 512
-const SLASH = Buffer.from('/')
 
-/** Links are not followed: a command could replace a folder by one while the search runs. */
+/** Links are not followed: a command could replace a folder by a link while the search runs. */
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
+/** The search holds two descriptors per level. Deeper folders make the count incomplete. */
+const MAX_DEPTH = 200
+
+/** A folder that vanishes was moved or deleted. Deleting takes a moment, so a later search usually succeeds. */
+const ATTEMPTS = 3
+
 /**
- * Counts the files whose content or attributes have changed since a time. No program can set the time of that change. Names
- * are bytes, because a program may use any.
+ * Counts the files whose content or attributes have changed since a time. No program can set the time of that change (`ctime`).
+ * Names are bytes, because file names need not be valid text.
  */
 export async function writtenFiles(search: Search): Promise<Written> {
-  const counter = new Counter(search)
-  const left: Buffer[] = []
-  for (const root of search.folders) {
-    await counter.takeRoot(root, left)
-    for (let folder = left.pop(); folder !== undefined && !counter.isDone; folder = left.pop())
-      await counter.take(folder, left)
+  for (let attempt = 1; ; attempt++) {
+    const counter = new Counter(search)
+    for (const root of search.folders) await counter.countRoot(root)
+    const { written } = counter
+    if (!written.onlyVanished || attempt === ATTEMPTS) return written
   }
-  return counter.written
 }
 
-const isGone = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT'
-
-/** Where an open folder is now. */
-const placeOf = ({ fd }: FileHandle): Promise<Buffer> =>
-  readlink(`/proc/self/fd/${fd}`, { encoding: 'buffer' })
+const isAbsent = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT'
 
 class Counter {
   #bytes = 0
   #files = 0
-  #isComplete = true
+  #isUnread = false
+  #hasVanished = false
   readonly #search: Search
   /** Files with several names, by inode. */
   readonly #linked = new Set<number>()
@@ -60,64 +62,71 @@ class Counter {
 
   get written(): Written {
     const amount = { bytes: this.#bytes, files: this.#files }
-    const isEnough = isOver(amount, this.#search.limits)
-    return { ...amount, isComplete: isEnough || (this.#isComplete && !this.#search.signal.aborted) }
+    const isUnread = this.#isUnread || this.#search.signal.aborted
+    if (isOver(amount, this.#search.limits) || !(isUnread || this.#hasVanished))
+      return { ...amount, isComplete: true }
+    return { ...amount, isComplete: false, onlyVanished: !isUnread }
   }
 
-  get isDone(): boolean {
+  get #isDone(): boolean {
     return (
       this.#search.signal.aborted || isOver({ bytes: this.#bytes, files: this.#files }, this.#search.limits)
     )
   }
 
-  takeRoot(path: string, left: Buffer[]): Promise<void> {
-    return this.#open(Buffer.from(path), async (folder) => this.#list(folder, await placeOf(folder), left))
+  async countRoot(path: string): Promise<void> {
+    const root = await open(path, FOLDER).catch((error) => this.#note(error, false))
+    if (root) await this.#countEntries(root, 0)
   }
 
-  /** Counts the entries of a folder, and adds the folders in it to those that are left. */
-  take(path: Buffer, left: Buffer[]): Promise<void> {
-    return this.#open(path, async (folder) => {
-      // A part of the path may lead somewhere else now.
-      if (path.equals(await placeOf(folder))) await this.#list(folder, path, left)
-    })
-  }
-
-  /** What was deleted or replaced in the meantime needs no space. What cannot be read makes the count incomplete. */
-  async #open(path: Buffer, use: (folder: FileHandle) => Promise<void>): Promise<void> {
-    let folder: FileHandle | undefined
+  /**
+   * Counts the entries of an open folder, and closes it. Each folder in it is opened as soon as it is listed and stays open, so
+   * the search follows a folder that a command renames.
+   */
+  async #countEntries(folder: FileHandle, depth: number): Promise<void> {
+    const opened = Buffer.from(`/proc/self/fd/${folder.fd}/`)
     try {
-      folder = await open(path, FOLDER)
-      await use(folder)
+      // The type of the options lacks `buffer`, which Node supports.
+      const entries = await opendir(opened, { encoding: 'buffer' as BufferEncoding })
+      for await (const entry of entries) {
+        if (this.#isDone) return
+        const path = Buffer.concat([opened, entry.name as unknown as Buffer])
+        await this.#count(path, { mayBeFolder: !entry.isFile(), depth })
+      }
     } catch (error) {
-      if (!isGone(error)) this.#isComplete = false
+      // The folder is open, so its absence means that it was deleted.
+      this.#note(error, false)
     } finally {
-      await folder?.close()
+      await folder.close()
     }
   }
 
-  async #list({ fd }: FileHandle, path: Buffer, left: Buffer[]): Promise<void> {
-    const opened = `/proc/self/fd/${fd}/`
-    // The type of the options knows no bytes; the names are bytes all the same.
-    const entries = await opendir(opened, { encoding: 'buffer' as BufferEncoding })
-    for await (const entry of entries) {
-      if (this.isDone) return
-      const name = entry.name as unknown as Buffer
-      const isFolder = await this.#look(Buffer.concat([Buffer.from(opened), name]))
-      if (isFolder) left.push(Buffer.concat([path, SLASH, name]))
-    }
+  async #count(path: Buffer, { mayBeFolder, depth }: Entry): Promise<void> {
+    const found = await lstat(path).catch((error) => this.#note(error, mayBeFolder))
+    if (found?.dev !== this.#search.device) return
+    if (found.ctimeMs >= this.#search.since && !this.#linked.has(found.ino)) this.#add(found)
+    if (!found.isDirectory()) return
+    if (depth === MAX_DEPTH) this.#isUnread = true
+    else await this.#enter(path, { ino: found.ino, depth: depth + 1 })
   }
 
-  /** Counts an entry. Returns whether it is a folder to look into. */
-  async #look(path: Buffer): Promise<boolean> {
-    try {
-      const found = await lstat(path)
-      if (found.dev !== this.#search.device) return false
-      if (found.ctimeMs >= this.#search.since && !this.#linked.has(found.ino)) this.#add(found)
-      return found.isDirectory()
-    } catch (error) {
-      if (!isGone(error)) this.#isComplete = false
-      return false
-    }
+  async #enter(
+    path: Buffer,
+    { ino, depth }: { readonly ino: number; readonly depth: number },
+  ): Promise<void> {
+    const folder = await open(path, FOLDER).catch((error) => this.#note(error, true))
+    if (!folder) return
+    const opened = await folder.stat().catch(() => undefined)
+    if (opened?.ino === ino) return this.#countEntries(folder, depth)
+    // Another folder has the name now.
+    this.#hasVanished = true
+    await folder.close()
+  }
+
+  /** A deleted file needs no space. A folder that is absent may have been moved, with everything in it. */
+  #note(error: unknown, mayBeFolder: boolean): undefined {
+    if (!isAbsent(error)) this.#isUnread = true
+    else if (mayBeFolder) this.#hasVanished = true
   }
 
   #add(found: Stats): void {
@@ -125,4 +134,9 @@ class Counter {
     this.#files += 1
     this.#bytes += found.blocks * BLOCK_BYTES
   }
+}
+
+interface Entry {
+  readonly mayBeFolder: boolean
+  readonly depth: number
 }

@@ -65,7 +65,7 @@ export interface FilterOptions {
   readonly permitsSetGroupId?: boolean
   /**
    * Allows `openat2`, which the workspace engine needs. The filter cannot check the mode of files created with
-   * it.
+   * it. It rejects `linkat` for open files instead of rejecting `O_TMPFILE`.
    */
   readonly permitsOpenat2?: boolean
 }
@@ -156,19 +156,30 @@ const S_ISUID = 0o4000
 const S_ISGID = 0o2000
 
 /** From asm-generic/fcntl.h, the same on x64 and arm64. Only a call with one of these flags creates a file. */
-const CREATING_FLAGS = 0o100 | 0o20_000_000
+const O_CREAT = 0o100
+const O_TMPFILE = 0o20_000_000
 
-const refuseMode = (index: number, bits: number): Instruction[] => [
+/** AT_SYMLINK_FOLLOW and AT_EMPTY_PATH from linux/fcntl.h. With one of them, `linkat` gives a name to an open file. */
+const LINKS_OPEN_FILE = 0x400 | 0x1000
+
+const refuseBits = (index: number, bits: number, errno: number): Instruction[] => [
   load(SECCOMP_DATA.argument(index)),
   ifAnyBit(bits, 0, 1),
-  answer(refuse(EPERM)),
+  answer(refuse(errno)),
   answer(ALLOW),
 ]
 
-/** The mode is the argument after the flags. Without a creating flag, it is ignored. */
-const refuseModeOfNewFile = (flags: number, bits: number): Instruction[] => [
+const refuseMode = (index: number, bits: number): Instruction[] => refuseBits(index, bits, EPERM)
+
+/**
+ * Rejects files without a name, which the limit of a workspace cannot count. Programs fall back to a file with a name, as on a
+ * file system without `O_TMPFILE`. The mode is the argument after the flags. Without `O_CREAT`, it is ignored.
+ */
+const checkOpen = (flags: number, bits: number): Instruction[] => [
   load(SECCOMP_DATA.argument(flags)),
-  ifAnyBit(CREATING_FLAGS, 0, 3),
+  ifAnyBit(O_TMPFILE, 0, 1),
+  answer(refuse(EOPNOTSUPP)),
+  ifAnyBit(O_CREAT, 0, 3),
   load(SECCOMP_DATA.argument(flags + 1)),
   ifAnyBit(bits, 0, 1),
   answer(refuse(EPERM)),
@@ -187,14 +198,17 @@ function noSetId({ permitsSetGroupId = false, permitsOpenat2 = false }: FilterOp
     ['fchmod', refuseMode(1, ofAnything)],
     ['fchmodat', refuseMode(2, ofAnything)],
     ['fchmodat2', refuseMode(2, ofAnything)],
-    ['open', refuseModeOfNewFile(1, ofFile)],
-    ['openat', refuseModeOfNewFile(2, ofFile)],
+    ['open', checkOpen(1, ofFile)],
+    ['openat', checkOpen(2, ofFile)],
     ['creat', refuseMode(1, ofFile)],
     ['mknod', refuseMode(1, ofFile)],
     ['mknodat', refuseMode(2, ofFile)],
   ]
-  // `openat2` keeps its mode in memory, which a filter cannot read. Programs fall back to `openat`.
-  return permitsOpenat2 ? judged : [...judged, ['openat2', [answer(refuse(ENOSYS))]] as const]
+  // `openat2` keeps its flags and mode in memory, which a filter cannot read. Programs fall back to `openat`. If a filter allows
+  // `openat2`, `linkat` must not give a name to a file that was created without one.
+  return permitsOpenat2
+    ? [...judged, ['linkat', refuseBits(4, LINKS_OPEN_FILE, EOPNOTSUPP)] as const]
+    : [...judged, ['openat2', [answer(refuse(ENOSYS))]] as const]
 }
 
 /** Returns the rules with their numbers. Calls that the architecture does not have are skipped. */
@@ -207,7 +221,7 @@ function rulesFor(arch: FilteredArch, options: FilterOptions): Rule[] {
     ...refused.map((name) => [name, [answer(refuse(EPERM))]] as const),
     // `clone3` keeps its flags in memory, which a filter cannot read. Libraries fall back to `clone`.
     ['clone3', [answer(refuse(ENOSYS))]],
-    // It fills a disk at once, before the service can stop it. Programs and libraries write instead, as on a file system without it.
+    // It fills a disk at once, before the service can stop the command. Programs write zeros when a file system lacks it.
     ['fallocate', [answer(refuse(EOPNOTSUPP))]],
     ['clone', noNewNamespace],
     ['ioctl', refuseArgument(1, REFUSED_IOCTLS)],

@@ -30,8 +30,8 @@ export interface DeadPod {
 }
 
 /**
- * Kills every process of a pod at once: the agent, the toolbox, the relay, and the kernel of gVisor. The kubelet is stopped
- * meanwhile, because it would remove the network of the pod.
+ * Kills every process of a pod at once: the agent, the toolbox, the relay, and the kernel of gVisor. The kubelet is
+ * stopped during that time, because it would remove the network of the pod.
  */
 export async function killAllOf(cluster: Cluster, pod: KubeObject): Promise<DeadPod> {
   const uid = String(pod.metadata.uid)
@@ -39,7 +39,7 @@ export async function killAllOf(cluster: Cluster, pod: KubeObject): Promise<Dead
   // The file servers of gVisor have no network at all.
   const held = processesOf(uid).find(({ pid }) => hasPodLink(pid))
   if (!held) throw new Error(`${pod.metadata.name} has no process in its network`)
-  // It keeps the network of the pod, whatever becomes of the pod's processes.
+  // The prober keeps the network of the pod after the pod's processes ended.
   const prober = await startProber(proberIn(held.pid))
   process.kill(kubeletPid, 'SIGSTOP')
   const release = () => process.kill(kubeletPid, 'SIGCONT')

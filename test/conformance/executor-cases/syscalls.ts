@@ -1,3 +1,4 @@
+import { constants } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { type SyscallName, syscallNumber } from '../../../runtime/executors/seccomp/syscalls.ts'
 import { SYSCALL_PROGRAM } from './site.ts'
@@ -79,7 +80,7 @@ export function syscallCases(subject: Subject): void {
     })
 
     const AT_FDCWD = -100
-    const [creates, temporary] = [0o100, 0o20_200_000 | 1]
+    const creates = 0o100
     const SETS_USER_ID: readonly (readonly [
       name: SyscallName,
       args: readonly number[],
@@ -90,7 +91,6 @@ export function syscallCases(subject: Subject): void {
       ['fchmodat', [AT_FDCWD, 0, 0o4755], EFAULT],
       ['open', [0, creates, 0o4755], EFAULT],
       ['openat', [AT_FDCWD, 0, creates, 0o4755], EFAULT],
-      ['openat', [AT_FDCWD, 0, temporary, 0o4755], EFAULT],
       ['creat', [0, 0o4755], EFAULT],
       ['mknod', [0, 0o104_755, 0], EFAULT],
       ['mknodat', [AT_FDCWD, 0, 0o104_755, 0], EFAULT],
@@ -105,13 +105,47 @@ export function syscallCases(subject: Subject): void {
       },
     )
 
-    // A pod's runner needs it to open the workspace.
-    it.skipIf(!subject.supports.ownRoot)('hides openat2, whose mode a filter cannot read', async () => {
-      const call: Call = [numberOf('openat2'), AT_FDCWD, 0, 0, 0]
+    it('rejects files without a name, which could hide what a command writes', async () => {
+      const temporary = 0o20_000_000 | constants.O_DIRECTORY | constants.O_WRONLY
+      const call: Call = [numberOf('openat'), AT_FDCWD, 0, temporary, 0o600]
 
-      expect(await errnoOf(call)).toBe(ENOSYS)
-      expect(await errnoUnisolated(call)).not.toBe(ENOSYS)
+      expect(await errnoOf(call)).toBe(EOPNOTSUPP)
+      expect(await errnoUnisolated(call)).toBe(EFAULT)
     })
+
+    it.skipIf(!subject.isLocal)('lets programs fall back to a temporary file with a name', async () => {
+      const unnamed = `const fs = require("fs"), { O_DIRECTORY, O_RDWR } = fs.constants
+        try { fs.openSync(".", 0o20000000 | O_DIRECTORY | O_RDWR); console.log("opened") }
+        catch ({ code }) { console.log(code) }`
+      const fallback = `import tempfile; f = tempfile.TemporaryFile(dir="."); print(f.write(b"text"))`
+
+      expect((await subject.run(`node -e '${unnamed}'`)).stdout).toBe('ENOTSUP\n')
+      expect((await subject.runUnisolated(`node -e '${unnamed}'`)).stdout).toBe('opened\n')
+      const { stdout } = await subject.run(`! command -v python3 >&2 || python3 -c '${fallback}'`)
+      expect(['4\n', '']).toContain(stdout)
+    })
+
+    // A pod's runner needs it to open the workspace.
+    it.skipIf(!subject.supports.ownRoot)(
+      'hides openat2, whose flags and mode a filter cannot read',
+      async () => {
+        const call: Call = [numberOf('openat2'), AT_FDCWD, 0, 0, 0]
+
+        expect(await errnoOf(call)).toBe(ENOSYS)
+        expect(await errnoUnisolated(call)).not.toBe(ENOSYS)
+      },
+    )
+
+    it.skipIf(subject.supports.ownRoot)(
+      'rejects linkat for an open file, because openat2 is allowed',
+      async () => {
+        const follow = 0x400
+        const call: Call = [numberOf('linkat'), AT_FDCWD, 0, AT_FDCWD, 0, follow]
+
+        expect(await errnoOf(call)).toBe(EOPNOTSUPP)
+        expect(await errnoUnisolated(call)).toBe(EFAULT)
+      },
+    )
 
     it('rejects new namespaces through clone', async () => {
       const newUser = 0x1000_0000

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { mkdir, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { until } from '../../helpers/until.ts'
@@ -9,11 +9,29 @@ import { execute, type Options, type Outcome, type Subject } from './subject.ts'
 const MIB = 1_048_576
 const LIMITS = { maxWorkspaceBytes: 64 * MIB, maxWorkspaceFiles: 2_000 }
 
-/** Writes into a file without end, slowly enough for a busy machine. */
+/** Appends to a file until it is stopped, slowly enough for a busy machine. */
 const FILL = (file: string) => `while :; do head -c ${4 * MIB} /dev/zero >> ${file}; sleep 0.1; done`
 
+/** Renames each of eight nested folders in a loop, and writes to a file in the deepest one. */
+const RENAME_AND_FILL = `
+  const fs = require("fs")
+  const names = Array(8).fill("a")
+  fs.mkdirSync(names.join("/"), { recursive: true })
+  const file = fs.openSync(names.join("/") + "/much", "w")
+  const block = Buffer.alloc(65536)
+  for (let round = 0, next = 0; ; round++) {
+    for (const level of names.keys()) {
+      const before = names.slice(0, level + 1).join("/")
+      names[level] = names[level] === "a" ? "b" : "a"
+      fs.renameSync(before, names.slice(0, level + 1).join("/"))
+    }
+    if (Date.now() < next) continue
+    fs.writeSync(file, block)
+    next = Date.now() + 2
+  }`
+
 export function workspaceLimitCases(subject: Subject): void {
-  /** An empty sandbox. A pod has only one workspace. */
+  /** Creates an empty sandbox. A pod has one workspace for all cases. */
   async function sandbox(before: (workspace: string) => Promise<void> = async () => undefined) {
     if (!subject.isLocal)
       return { run: (command: string, options: Options) => subject.run(command, options), workspace: '' }
@@ -50,7 +68,12 @@ export function workspaceLimitCases(subject: Subject): void {
       expect(await run('chmod 700 hidden && rm -r hidden', LIMITS)).toMatchObject({ exitCode: 0 })
     })
 
-    it('stops a command that writes under names that are no text', async () => {
+    it.skipIf(!subject.isLocal)('stops a command that hides what it writes by renaming folders', async () => {
+      const { run } = await sandbox()
+      stopped(await run(`exec node -e '${RENAME_AND_FILL}'`, LIMITS), 'max_workspace_bytes')
+    })
+
+    it('stops a command that writes to files whose names are not valid text', async () => {
       const { run } = await sandbox()
       const enter = `d=$(printf '\\377'); mkdir "$d" && cd "$d"`
 
@@ -58,7 +81,7 @@ export function workspaceLimitCases(subject: Subject): void {
       expect(await run(`d=$(printf '\\377'); rm -r "$d"`, LIMITS)).toMatchObject({ exitCode: 0 })
     })
 
-    it('stops no short command, and lets the next one delete and not write', async () => {
+    it('does not stop a short command; the next command can delete files but not write', async () => {
       const { run } = await sandbox()
       const isFull = async () => (await run('true', LIMITS)).message?.includes('could not write to files')
       // Other tests delete large files of the same file system, which hides that it grows.
@@ -75,6 +98,24 @@ export function workspaceLimitCases(subject: Subject): void {
       const last = await run('echo text > c && cat c && rm c', LIMITS)
       expect(last).toMatchObject({ exitCode: 0, stdout: 'text\n' })
       expect(last.message ?? '').not.toContain('could not write')
+    })
+
+    it.skipIf(!subject.isLocal)('rejects commands after many short commands added folders', async () => {
+      const { run, workspace } = await sandbox()
+      const limits = { ...LIMITS, maxWorkspaceFiles: 1_000 }
+      let round = 0
+      let outcome = await run('true', limits)
+      await until('a command is rejected', async () => {
+        // A busy machine may look at a command before it ends, and stop it.
+        outcome = await run(`mkdir $(seq -f folder-%.0f ${round * 400} ${++round * 400 - 1})`, limits)
+        return outcome.message?.includes('The command was not started') ?? false
+      })
+      stopped(outcome, 'too many files, folders or links were added')
+
+      const folders = await readdir(workspace)
+      expect(folders.length).toBeGreaterThanOrEqual(1_100)
+      for (const name of folders.slice(200)) await rm(join(workspace, name), { recursive: true })
+      await until('commands run again', async () => (await run('rmdir folder-1*', limits)).exitCode === 0)
     })
 
     it('stops a command that writes too many files', async () => {
@@ -105,12 +146,12 @@ export function workspaceLimitCases(subject: Subject): void {
     )
 
     it.skipIf(!subject.isLocal)(
-      'is full of what commands wrote, not of what was there or what others write',
+      'counts what commands write, not older files or those of other programs',
       async () => {
         const { run, workspace } = await sandbox(async (folder) => {
           const file = join(folder, 'before')
           await writeFile(file, Buffer.alloc(80 * MIB))
-          // Clocks of files may lag behind, so what changed in the last second before a sandbox belongs to it.
+          // File times may lag behind, so files that changed in the last second before the sandbox count.
           await until('the file is older than the sandbox', async () => {
             const { ctimeMs } = await stat(file)
             return Date.now() - ctimeMs > 1_500

@@ -13,14 +13,14 @@ import type { Caller } from '../service.ts'
 const SETTING = 'sandbox-policy'
 const SETTING_NAMES = SandboxSettings.keyof().options
 
-/** The fields in which a patch is wider than these settings. They are not granted. */
+/** Returns the fields in which a patch allows more than these settings. They are rejected. */
 export const notGranted = (settings: SandboxSettings, patch: SandboxSettingsPatch): string[] =>
   widenings(settings, patch).map(({ field, message }) => `${field}: ${message}`)
 
 const patternFaults = (patch: SandboxSettingsPatch): string[] =>
   patternProblems(patch).map(({ index, message }) => `destructive_command_patterns.${index}: ${message}`)
 
-/** Everything that is wrong with a patch: patterns that cannot act, wishes beyond the ceiling. */
+/** Returns all problems of a patch: patterns that can never match, and values beyond the ceiling. */
 export const problemsOf = (ceiling: SandboxSettings, patch: SandboxSettingsPatch): string[] => [
   ...patternFaults(patch),
   ...notGranted(ceiling, patch),

@@ -30,14 +30,14 @@ const MAX_BYTES = {
   'no-branch': MAX_TEXT_BYTES,
   bundle: maxBundleBytes,
 }
-/** Longer than the limit of the sandbox itself, whose message is better. */
+/** Longer than the time limit of the sandbox, so that the error message of the sandbox arrives first. */
 const TIMEOUT_MS = timeoutMs + 30_000
 
 const NOTHING: Omit<Conclusion, 'problems'> = { written: [], hadUncommittedChanges: false, isComplete: false }
 
 /**
- * Stores the changes of a run in its repository since the base commit, as its sandbox reports it. Returns the events. A part
- * that is missing is a problem of the results, and never fails the run.
+ * Stores the changes that a run made in its repository since the base commit. The sandbox reports them. Returns the events. A
+ * missing part is listed in the problems of the results, and never fails the run.
  */
 export async function storeRepositoryResults(
   { store, redactResult: redact, log }: Pick<RunDeps, 'store' | 'redactResult' | 'log'>,
