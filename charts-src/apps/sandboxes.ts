@@ -1,14 +1,16 @@
 import type { Chart } from 'cdk8s'
 import { ConfigMap, ServiceAccount } from 'cdk8s-plus-28'
-import { EXECUTOR_KEYS, names, SandboxKind } from '../../contracts/names.ts'
+import { EXECUTOR_KEYS, names, type SandboxKind } from '../../contracts/names.ts'
+import type { EgressPolicy } from '../../policies/agent/egress/load.ts'
 import { mib } from '../constructs/quantities.ts'
 import { sandboxPodSpec, WORKSPACE_VOLUME } from '../constructs/sandbox-pod.ts'
 import { SandboxPool } from '../constructs/sandbox-pool.ts'
 import type { Environment } from '../environment/schema.ts'
+import { readsUserVault } from '../environment/vault-reader.ts'
 import { clusterNames, workloads } from '../workloads.ts'
 
 /** Templates and warm pools of the sandboxes. */
-export function addSandboxes(chart: Chart, environment: Environment): void {
+export function addSandboxes(chart: Chart, environment: Environment, egress: EgressPolicy): void {
   const { slice, keys } = environment
   const { namespaces, serviceAccounts, executorKeys } = names(slice)
   const namespace = namespaces.sandboxes
@@ -19,10 +21,17 @@ export function addSandboxes(chart: Chart, environment: Environment): void {
     metadata: { name: executorKeys, namespace },
     data: { [EXECUTOR_KEYS.file]: `${JSON.stringify(keys.jwks)}\n` },
   })
-  for (const kind of SandboxKind.options) addPool(chart, environment, kind)
+  const azure = readsUserVault(environment, egress) ? environment.infra.azure : undefined
+  addPool(chart, 'agent', { environment, podSpec: sandboxPodSpec(environment, 'agent', azure) })
+  addPool(chart, 'command', { environment, podSpec: sandboxPodSpec(environment, 'command') })
 }
 
-function addPool(chart: Chart, environment: Environment, kind: SandboxKind): void {
+interface Pool {
+  readonly environment: Environment
+  readonly podSpec: ReturnType<typeof sandboxPodSpec>
+}
+
+function addPool(chart: Chart, kind: SandboxKind, { environment, podSpec }: Pool): void {
   const { slice, sizes } = environment
   const { workspace, [kind]: size } = sizes.sandboxes
   const { pool, namespaces } = names(slice)
@@ -30,7 +39,7 @@ function addPool(chart: Chart, environment: Environment, kind: SandboxKind): voi
     name: pool(kind),
     namespace: namespaces.sandboxes,
     podLabels: workloads(slice).sandbox(kind).labels,
-    podSpec: sandboxPodSpec(environment, kind),
+    podSpec,
     volume:
       workspace === 'volume'
         ? {

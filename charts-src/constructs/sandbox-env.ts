@@ -8,15 +8,22 @@ import type { EnvVar } from '../imports/k8s.js'
 import { toEnvVars } from './env-vars.ts'
 import { EXCHANGE_TOKEN } from './token-volumes.ts'
 
+/** Where an AgentHost that reads the vault of users' tokens signs in. */
+export type VaultReader = NonNullable<Environment['infra']['azure']>
+
 /** Contains no data of a run. A run's data arrives through `/configure`. */
-export function agentHostEnv({ infra, egress }: Environment, kind: SandboxKind): EnvVar[] {
+export function agentHostEnv(
+  { egress }: Pick<Environment, 'egress'>,
+  kind: SandboxKind,
+  azure?: VaultReader,
+): EnvVar[] {
   return toEnvVars<keyof AgentHostEnvInput | (typeof REACH_KEYS)[number]>({
     AGENT_HOST_INSTANCE_ID: { pod: 'metadata.uid' },
     AGENT_HOST_IDENTITY_TOKEN_FILE: `${IDENTITY_TOKEN.mountPath}/${IDENTITY_TOKEN.file}`,
     AGENT_HOST_JWKS_FILE: `${EXECUTOR_KEYS.mountPath}/${EXECUTOR_KEYS.file}`,
     AGENT_HOST_PORT: String(AGENT_HOST_PORT),
     AGENT_HOST_STATE_DIR: POD_HOMES.agentHost,
-    ...(kind === 'agent' && infra.azure ? azureEnv(infra.azure) : {}),
+    ...(azure ? azureEnv(azure) : {}),
     ...(kind === 'agent' ? wayOut(egress) : {}),
   })
 }
@@ -36,8 +43,7 @@ function proxyAt({ mode, proxyAddress }: Environment['egress']): string | undefi
   return `${proxyAddress.includes(':') ? `[${proxyAddress}]` : proxyAddress}:${EGRESS_PROXY_PORT}`
 }
 
-/** The command host has no Azure identity, so it gets no vault URL. */
-function azureEnv(azure: NonNullable<Environment['infra']['azure']>) {
+function azureEnv(azure: VaultReader) {
   return {
     AGENT_HOST_AZURE_AUTHORITY: `https://${azure.loginHost}`,
     AGENT_HOST_AZURE_CLIENT_ID: azure.identities.agentHost.clientId,

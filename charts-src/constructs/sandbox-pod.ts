@@ -14,7 +14,7 @@ import {
 } from '../imports/k8s.js'
 import { clusterNames } from '../workloads.ts'
 import { containerResources, mib } from './quantities.ts'
-import { agentHostEnv, toolboxEnv } from './sandbox-env.ts'
+import { agentHostEnv, toolboxEnv, type VaultReader } from './sandbox-env.ts'
 import type { PodSpec } from './sandbox-pool.ts'
 import { exchangeToken, identityToken } from './token-volumes.ts'
 
@@ -26,9 +26,10 @@ export const WORKSPACE_VOLUME = 'workspace'
 
 /**
  * The sandbox pod: two containers under two users that share only the network. `agent-host` holds the
- * credentials and no workspace; `toolbox` holds the workspace and no credentials.
+ * credentials and no workspace; `toolbox` holds the workspace and no credentials. `azure`: AgentHost reads the vault of
+ * users' tokens.
  */
-export function sandboxPodSpec(environment: Environment, kind: SandboxKind): PodSpec {
+export function sandboxPodSpec(environment: Environment, kind: SandboxKind, azure?: VaultReader): PodSpec {
   const { serviceAccounts } = names(environment.slice)
   return {
     ...placement(environment),
@@ -52,8 +53,8 @@ export function sandboxPodSpec(environment: Environment, kind: SandboxKind): Pod
       seccompProfile: { type: 'RuntimeDefault' },
     },
     // The order matters: the host must listen before the toolbox connects.
-    containers: [agentHost(environment, kind), toolbox(environment, kind)],
-    volumes: volumes(environment, kind),
+    containers: [agentHost(environment, kind, azure), toolbox(environment, kind)],
+    volumes: volumes(environment, kind, azure),
   }
 }
 
@@ -104,7 +105,7 @@ function securityContext(runAsUser: number): SecurityContext {
 
 type Container = PodSpec['containers'][number]
 
-function agentHost(environment: Environment, kind: SandboxKind): Container {
+function agentHost(environment: Environment, kind: SandboxKind, azure?: VaultReader): Container {
   const { images, sizes } = environment
   const pool = sizes.sandboxes[kind]
   const ephemeralMib = ephemeralLimits(pool, sizes.sandboxes.workspace).agentHost
@@ -112,7 +113,7 @@ function agentHost(environment: Environment, kind: SandboxKind): Container {
     name: CONTAINERS.agentHost,
     image: images.agentHost,
     imagePullPolicy: 'IfNotPresent',
-    env: agentHostEnv(environment, kind),
+    env: agentHostEnv(environment, kind, azure),
     ports: [{ name: 'a2a', containerPort: AGENT_HOST_PORT, protocol: 'TCP' }],
     resources: containerResources({ ...pool.agentHost, ephemeralMib }),
     securityContext: securityContext(POD_USERS.agentHost),
@@ -122,7 +123,7 @@ function agentHost(environment: Environment, kind: SandboxKind): Container {
       { name: 'agent-host-tmp', mountPath: '/tmp' },
       // Mounts the whole folder, because a `subPath` mount never receives a rotated key.
       { name: 'executor-keys', mountPath: EXECUTOR_KEYS.mountPath, readOnly: true },
-      ...tokens(environment, kind).map(({ mount }) => mount),
+      ...tokens(azure).map(({ mount }) => mount),
     ],
   }
 }
@@ -165,12 +166,10 @@ function toolbox(environment: Environment, kind: SandboxKind): Container {
   }
 }
 
-/** Token volumes of `agent-host`. The command host has no Azure identity. */
-function tokens({ infra }: Environment, kind: SandboxKind) {
-  return [identityToken(), ...(kind === 'agent' && infra.azure ? [exchangeToken()] : [])]
-}
+/** Token volumes of `agent-host`. */
+const tokens = (azure: VaultReader | undefined) => [identityToken(), ...(azure ? [exchangeToken()] : [])]
 
-function volumes(environment: Environment, kind: SandboxKind): Volume[] {
+function volumes(environment: Environment, kind: SandboxKind, azure?: VaultReader): Volume[] {
   const { workspace, [kind]: pool } = environment.sizes.sandboxes
   const { tmpMib, homeMib, workspaceMib } = pool.volumes
   const folder = (name: string, sizeMib: number): Volume => ({ name, emptyDir: { sizeLimit: mib(sizeMib) } })
@@ -183,6 +182,6 @@ function volumes(environment: Environment, kind: SandboxKind): Volume[] {
     // With `volume`, the template's volume claim provides a volume of the same name.
     ...(workspace === 'emptyDir' ? [folder(WORKSPACE_VOLUME, workspaceMib)] : []),
     { name: 'executor-keys', configMap: keys },
-    ...tokens(environment, kind).map(({ volume }) => volume),
+    ...tokens(azure).map(({ volume }) => volume),
   ]
 }

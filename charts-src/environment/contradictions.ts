@@ -27,8 +27,7 @@ const RULES: readonly Rule[] = [
   ({ infra }) => (infra ? rangeMistakes(infra) : []),
   ({ infra }) => (infra ? gatewayMistakes(infra) : []),
   ({ egress, infra }) => (egress && infra ? proxyMistakes(egress, infra.network.serviceCidrs) : []),
-  ({ egress, models, sizes }) =>
-    egress && models && sizes ? proxySizeMistakes({ egress, models }, sizes) : [],
+  ({ egress, infra, sizes }) => (egress && infra && sizes ? proxySizeMistakes({ egress, infra }, sizes) : []),
   ({ egress }) => upstreamMistakes(egress?.upstreamProxy),
   ({ models, egress, infra }) => (models && egress && infra ? modelMistakes(models, { egress, infra }) : []),
   ({ infra }) =>
@@ -120,16 +119,16 @@ function proxyMistakes(egress: Environment['egress'], services: readonly string[
 }
 
 function proxySizeMistakes(
-  { egress, models }: Pick<Environment, 'egress' | 'models'>,
+  { egress, infra }: Pick<Environment, 'egress' | 'infra'>,
   { egressProxy }: Environment['sizes'],
 ): string[] {
   const { mode } = egress
-  const reason = reasonForCredentials({ egress, models })
+  const reason = reasonForCredentials({ egress, infra })
   if (mode === 'proxy') {
     if (egressProxy === undefined) return ['sizes.egressProxy: is missing, and the mode is proxy']
     if ((reason === undefined) === (egressProxy.credentials === undefined)) return []
     return reason === undefined
-      ? ['sizes.egressProxy.credentials: is there, but neither egress.credentials nor models.foundry is']
+      ? ['sizes.egressProxy.credentials: is there, but neither egress.credentials nor infra.azure is']
       : [`sizes.egressProxy.credentials: is missing, and ${reason}`]
   }
   return egressProxy === undefined ? [] : [`sizes.egressProxy: is there, but the mode is ${mode}`]

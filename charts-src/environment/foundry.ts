@@ -14,8 +14,10 @@ export function foundryUrl({
 /** Why the egress proxy needs its second container, which inserts credentials. Undefined if nothing does. */
 export const reasonForCredentials = ({
   egress,
-  models,
-}: Pick<Environment, 'egress' | 'models'>): string | undefined => {
+  infra,
+}: Pick<Environment, 'egress' | 'infra'>): string | undefined => {
   if (egress.credentials) return 'egress.credentials names credentials'
-  return models.foundry ? 'models.foundry names models, whose tokens this container gets' : undefined
+  return infra.azure
+    ? 'infra.azure names a vault, from which this container inserts credentials of owners'
+    : undefined
 }

@@ -4,6 +4,7 @@ import { CREDENTIAL_CHECK } from '../../contracts/credential-check.ts'
 import { MODEL_BASE_PATH, type ModelRoute, OF_EACH_OWNER, PROXY_IDENTITY } from '../../contracts/egress.ts'
 import { names } from '../../contracts/names.ts'
 import { EGRESS_PROXY_PORT } from '../../contracts/ports.ts'
+import { insertsGitHubToken } from '../../policies/agent/egress/github.ts'
 import { type EgressPolicy, EgressPolicyError, loadEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { hasHost } from '../../policies/agent/egress/narrow.ts'
 import { modelRouteOf } from '../agents/registry.ts'
@@ -143,8 +144,11 @@ export async function composeEgress(
 }
 
 /** Whether the proxy has a process that inserts credentials. The tree of a cluster adds its container for the same settings. */
-const hasBrokerIn = ({ sandboxes, credentialsFile, models }: ApiConfig): boolean =>
-  sandboxes.kind === 'local' || credentialsFile !== undefined || models.foundryUrl !== undefined
+const hasBrokerIn = ({ sandboxes, credentialsFile, hasUserVault, models }: ApiConfig): boolean =>
+  sandboxes.kind === 'local' ||
+  credentialsFile !== undefined ||
+  hasUserVault ||
+  models.foundryUrl !== undefined
 
 /** The model server of an agent, at the addresses that an entry of the operator's list names for its host. */
 const routesOf =
@@ -250,7 +254,7 @@ function composeCluster(provider: SandboxProvider, parts: ClusterParts): Compose
     provider: withEgress(provider, egress),
     // Without the process that inserts credentials, no replica can read a value.
     ...(parts.hasBroker && { hosts: rules.credentialHosts, check }),
-    ...(parts.hasBroker && insertsForAgents(rules) && { agentRoot: trust.root }),
+    ...(parts.hasBroker && insertsGitHubToken(rules.ofAgentHost) && { agentRoot: trust.root }),
     networks: networksOf(rules, parts.credentials, (runId) => {
       onChange()
       return egress.changed(runId)
@@ -259,14 +263,6 @@ function composeCluster(provider: SandboxProvider, parts: ClusterParts): Compose
     onModelBudgetSpent: (listener) => parts.budgets.onSpent(listener),
     serveControl: () => serveEgressControl(control, address),
   }
-}
-
-const OF_GITHUB = /^api\.(?:github|(?:[a-z]+\.)?githubcopilot)\.com$/
-
-/** Whether the proxy can insert an owner's token wherever an agent of kind `copilot` sends it: an operator's list may differ. */
-function insertsForAgents({ ofAgentHost }: NetworkRules): boolean {
-  const ofGitHub = ofAgentHost.filter(({ host }) => OF_GITHUB.test(host))
-  return ofGitHub.length > 0 && ofGitHub.every(({ accepts }) => accepts === 'github')
 }
 
 const networksOf = (

@@ -6,7 +6,7 @@ import type { Environment } from '../../charts-src/environment/schema.ts'
 import { type RenderedApp, renderEnvironment } from '../../charts-src/tree/render.ts'
 import { placedObjects } from '../../charts-src/tree/tree-files.ts'
 import type { KubeObject } from '../../devcluster/client/kube-object.ts'
-import { readEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { type EgressPolicy, readEgressPolicy } from '../../policies/agent/egress/load.ts'
 
 export const ROOT = join(import.meta.dirname, '..', '..')
 export const ENVIRONMENTS = ['dev', 'local', 'pr-example', 'prod'] as const
@@ -23,17 +23,32 @@ export const PROXY_SIZE = {
   container: { cpuMillis: 100, maxCpuMillis: 1000, memoryMib: 256, ephemeralMib: 64 },
 }
 
+/** On Azure, the proxy needs the container that inserts credentials. */
+export const proxySizeFor = ({ infra }: Loose) => ({
+  ...PROXY_SIZE,
+  ...(infra.azure && { credentials: PROXY_SIZE.container }),
+})
+
 /** Changes the egress mode of an environment file, and the sizes and models that the mode needs. */
 export function setEgress(value: Loose, egress: object): void {
   value['egress'] = egress
   if ('mode' in egress && egress.mode === 'closed') delete value['models']
-  if ('proxyAddress' in egress) value['sizes'].egressProxy = PROXY_SIZE
+  if ('proxyAddress' in egress) value['sizes'].egressProxy = proxySizeFor(value)
   else delete value['sizes'].egressProxy
 }
 
 /** Loads a committed environment in the same way as synth. */
 export function anEnvironment(name: EnvironmentName): Environment {
   const loaded = loadEnvironment(name, environmentText(name))
+  if (!loaded.ok) throw new Error(loaded.mistakes.join('\n'))
+  return loaded.environment
+}
+
+/** Loads a committed environment after `change` edited it. */
+export function loadedWith(name: EnvironmentName, change: (value: Loose) => void): Environment {
+  const value = JSON.parse(environmentText(name)) as Loose
+  change(value)
+  const loaded = loadEnvironment(name, JSON.stringify(value))
   if (!loaded.ok) throw new Error(loaded.mistakes.join('\n'))
   return loaded.environment
 }
@@ -48,6 +63,15 @@ export function mistakesWith(name: EnvironmentName, change: (value: Loose) => vo
 
 // biome-ignore lint/suspicious/noExplicitAny: a file with any mistake has no type
 export type Loose = Record<string, any>
+
+/** The committed policy, but the proxy passes TLS to `api.github.com` on unread. */
+export function unreadPolicy(): EgressPolicy {
+  const { classes } = readEgressPolicy()
+  const agent = classes.agent.map(({ accepts, ...rest }) =>
+    rest.host === 'api.github.com' ? rest : { ...rest, ...(accepts && { accepts }) },
+  )
+  return { classes: { ...classes, agent } }
+}
 
 export const appsOf = (environment: Environment): RenderedApp[] =>
   renderEnvironment(environment, readEgressPolicy())

@@ -1,14 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { checkTree } from '../../charts-src/checks/check-tree.ts'
 import { apiEnv } from '../../charts-src/constructs/api-env.ts'
-import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
 import { readConfig } from '../../runtime/api/config.ts'
 import {
   anEnvironment,
   aTree,
   type EnvironmentName,
-  environmentText,
   type Loose,
+  loadedWith,
   mistakesWith,
   objectIn,
   PROXY_SIZE,
@@ -16,14 +15,6 @@ import {
 } from './fixture.ts'
 
 const AZURE_AI = 'aw-models.openai.azure.com'
-
-function environmentWith(name: EnvironmentName, change: (value: Loose) => void) {
-  const value = JSON.parse(environmentText(name)) as Loose
-  change(value)
-  const loaded = loadEnvironment(name, JSON.stringify(value))
-  if (!loaded.ok) throw new Error(loaded.mistakes.join('\n'))
-  return loaded.environment
-}
 
 const all = (value: Loose) => {
   value['egress'].credentials = [{ id: 'model' }]
@@ -44,7 +35,7 @@ const read = (env: Record<string, string>) => readConfig(env, { home: '/home/a',
 
 describe('the models of an environment', () => {
   it('become settings of the API, which reads them', () => {
-    const environment = environmentWith('prod', all)
+    const environment = loadedWith('prod', all)
     const { containers } = objectIn(aTree(environment), 'Deployment', 'agentweaver-api')['spec'].template.spec
     const env = containers[0].env as { name: string; value: string }[]
 
@@ -65,7 +56,7 @@ describe('the models of an environment', () => {
   })
 
   it('give the Azure identity for the model to the container that inserts credentials, and to nothing else', () => {
-    const environment = environmentWith('prod', all)
+    const environment = loadedWith('prod', all)
     const { azure } = environment.infra
     const tree = aTree(environment)
     const pod = objectIn(tree, 'Deployment', 'agentweaver-egress-proxy')['spec'].template.spec
@@ -96,12 +87,10 @@ describe('the models of an environment', () => {
     const sandboxes = objectIn(tree, 'SandboxTemplate', 'agentweaver-agent')
     const list = objectIn(tree, 'ConfigMap', 'agentweaver-policy')['data']['egress.yaml']
     expect(JSON.stringify([sandboxes, list])).not.toContain(AZURE_AI)
-    // Runs of kind copilot read the owner's token from the vault.
-    expect(list).toContain(azure?.loginHost)
   })
 
   it('add that container without credentials of the operator, and need no Secret of them', () => {
-    const environment = environmentWith('prod', (value) => {
+    const environment = loadedWith('prod', (value) => {
       all(value)
       delete value['egress'].credentials
       delete value['models'].openaiCompatible
@@ -117,7 +106,7 @@ describe('the models of an environment', () => {
   })
 
   it('leave only the vault to the identity of the proxy if the environment has no models of kind foundry', () => {
-    const environment = environmentWith('prod', (value) => {
+    const environment = loadedWith('prod', (value) => {
       all(value)
       delete value['models'].foundry
     })
@@ -128,7 +117,7 @@ describe('the models of an environment', () => {
   })
 
   it('are none without the section: only scripted agents', () => {
-    const environment = environmentWith('prod', (value) => delete value['models'])
+    const environment = loadedWith('prod', (value) => delete value['models'])
 
     expect(environment.models).toEqual({})
     expect(read(apiEnv(environment)).models).toEqual({ kinds: ['scripted'], names: {} })
@@ -194,15 +183,6 @@ describe('the models of an environment', () => {
         value['models'] = { foundry: { names: ['gpt-5'] } }
       },
       'models.foundry: is there, but egress.mode is fqdn',
-    ],
-    [
-      'models of Azure AI without a size of the container that gets tokens',
-      'dev',
-      (value) => {
-        value['infra'].azure.modelHost = AZURE_AI
-        value['models'] = { foundry: { names: ['gpt-5'] } }
-      },
-      'sizes.egressProxy.credentials: is missing, and models.foundry names models',
     ],
     [
       'a model in mode closed',

@@ -3,9 +3,11 @@ import { join } from 'node:path'
 import { afterAll, expect, it, onTestFinished } from 'vitest'
 import { apiEnv } from '../../charts-src/constructs/api-env.ts'
 import type { Environment } from '../../charts-src/environment/schema.ts'
+import { renderEnvironment } from '../../charts-src/tree/render.ts'
+import { placedObjects } from '../../charts-src/tree/tree-files.ts'
 import type { RequestedAgent } from '../../contracts/agents.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
-import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { type EgressPolicy, loadEgressPolicy, readEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { createAgentHostClient } from '../../runtime/agent-host-client/client.ts'
 import type { ModelSettings } from '../../runtime/agents/kind.ts'
 import { resolveAgent } from '../../runtime/agents/registry.ts'
@@ -19,7 +21,7 @@ import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import { createRestrictionCalls } from '../../runtime/api/runs/restrictions/set-restriction.ts'
 import { readerOfVault } from '../../runtime/egress/cluster/user-vault.ts'
 import { createLaptop, startOnPort } from '../agent-host/laptop-hosts.ts'
-import { anEnvironment, aTree, objectIn } from '../charts/fixture.ts'
+import { anEnvironment, objectIn, unreadPolicy } from '../charts/fixture.ts'
 import { memoryOf } from '../cluster/helpers/canary-search.ts'
 import { BEARER, collect, configure, never, turnEnded } from '../conformance/agent-host-cases/host.ts'
 import {
@@ -56,8 +58,10 @@ afterAll(() => laptop.remove())
 const tokenOf =
   ({ credentials }: Pick<ReturnType<typeof ownCredentials>, 'credentials'>) =>
   (owner: string) => {
+    const onUse = () => undefined
+    if (credentials.isInVault(owner, 'github', 'github.com')) return { onUse }
     const token = credentials.valueOf(owner, 'github', 'github.com')
-    return token === undefined ? undefined : { token, onUse: () => undefined }
+    return token === undefined ? undefined : { token, onUse }
   }
 
 /** The committed environment of production, with the hosts of the fakes. */
@@ -74,11 +78,22 @@ function environment(): Environment {
 }
 
 /** The settings of the service, and its list of destinations, as the tree of the environment has them. */
-function rendered() {
+function rendered(egress: EgressPolicy) {
   const tree = environment()
   const { models } = readConfig(apiEnv(tree), { home: '/home/a', cwd: '/home/a' })
-  const policy = objectIn(aTree(tree), 'ConfigMap', 'agentweaver-policy')['data']['egress.yaml'] as string
+  const objects = placedObjects(renderEnvironment(tree, egress))
+  const policy = objectIn({ environment: tree, objects }, 'ConfigMap', 'agentweaver-policy')['data'][
+    'egress.yaml'
+  ] as string
   return { models, rules: createNetworkRules(loadEgressPolicy(policy)) }
+}
+
+interface Owned {
+  /** The token that the owner has set. */
+  readonly own?: string
+  readonly isInVault?: boolean
+  /** AgentHost reads the vault itself: the list does not let the proxy insert tokens. */
+  readonly isReader?: boolean
 }
 
 /**
@@ -88,7 +103,7 @@ function rendered() {
 async function aRunOf(
   requested: RequestedAgent,
   operator: Partial<ModelSettings> = {},
-  { own, isInVault = false }: { readonly own?: string; readonly isInVault?: boolean } = {},
+  { own, isInVault = false, isReader = false }: Owned = {},
 ) {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, TOKEN)
@@ -108,7 +123,7 @@ async function aRunOf(
     front.close()
     await Promise.all([service.close(), names.close()])
   })
-  const { models, rules } = rendered()
+  const { models, rules } = rendered(isReader ? unreadPolicy() : readEgressPolicy())
   const rig = await deploymentRig([443])
   const vaultPlace = { identity: azure.settings.identity, vaultUrl: azure.settings.vaultUrl ?? '' }
   const vault = createUserVault({ ...vaultPlace, nameKey: rig.keys.derive('name'), budgetMs: 120_000 })
@@ -143,10 +158,12 @@ async function aRunOf(
   const { identity, vaultUrl = '' } = azure.settings
   const proxyUrl = `http://127.0.0.1:${proxy.port}`
   const host = await startOnPort(laptop, {
-    AGENT_HOST_VAULT_URL: vaultUrl,
-    AGENT_HOST_AZURE_CLIENT_ID: identity.clientId,
-    AGENT_HOST_AZURE_TENANT_ID: identity.tenantId,
-    AGENT_HOST_AZURE_TOKEN_FILE: identity.tokenFile,
+    ...(isReader && {
+      AGENT_HOST_VAULT_URL: vaultUrl,
+      AGENT_HOST_AZURE_CLIENT_ID: identity.clientId,
+      AGENT_HOST_AZURE_TENANT_ID: identity.tenantId,
+      AGENT_HOST_AZURE_TOKEN_FILE: identity.tokenFile,
+    }),
     NODE_EXTRA_CA_CERTS: caFile,
     SSL_CERT_FILE: caFile,
     HTTPS_PROXY: proxyUrl,
@@ -157,7 +174,7 @@ async function aRunOf(
     requested,
     {
       ...{ ...models, needsProxyToken: true, secretNameOf: () => NAME },
-      ...{ gitHubTokenOf: tokenOf(users), proxyRoot: trust.root, ...operator },
+      ...{ gitHubTokenOf: tokenOf(users), ...(!isReader && { proxyRoot: trust.root }), ...operator },
     },
     'ada',
   )
@@ -182,8 +199,8 @@ async function aRunOf(
   }
 }
 
-it('runs an agent of kind copilot behind the proxy, with the token of the owner from the vault', async () => {
-  const { service, names, give, run } = await aRunOf({ kind: 'copilot' })
+it('reads the token from the vault, behind the proxy, if the proxy cannot insert it', async () => {
+  const { service, names, give, run } = await aRunOf({ kind: 'copilot' }, {}, { isReader: true })
 
   await give()
   const end = await run()
@@ -238,7 +255,7 @@ it('inserts the token of the owner from the vault, where the API wrote it and th
 })
 
 it('uses a token that the owner sets while the run works, from the next request on', async () => {
-  const { service, give, run, set } = await aRunOf({ kind: 'copilot' })
+  const { service, give, run, set } = await aRunOf({ kind: 'copilot' }, {}, { own: TOKEN })
   await give()
   await run()
   const before = service.requests.length
@@ -266,7 +283,7 @@ it('keeps a command from the token, also with the address and the certificate of
 })
 
 it('fails the first turn with the reason if the owner has no token in the vault', async () => {
-  const { azure, service, give, run } = await aRunOf({ kind: 'copilot' })
+  const { azure, service, give, run } = await aRunOf({ kind: 'copilot' }, {}, { isReader: true })
   azure.vault.deleteSecret(NAME)
 
   await give()
@@ -277,7 +294,11 @@ it('fails the first turn with the reason if the owner has no token in the vault'
 })
 
 it('opens these servers to the agent alone, and to no agent of a frozen run', async () => {
-  const { proxy, keys, runId, store, restrictions, names } = await aRunOf({ kind: 'copilot' })
+  const { proxy, keys, runId, store, restrictions, names } = await aRunOf(
+    { kind: 'copilot' },
+    {},
+    { own: OWN },
+  )
   const connectAs = async (caller: 'commands' | 'agent-host') => {
     const { socket, head } = await open(
       proxy.port,

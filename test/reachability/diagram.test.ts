@@ -71,7 +71,7 @@ describe('the diagram of permitted connections', () => {
       '`agentweaver-kata`',
       '`agentweaver-agent-host`',
       'agent-host: cpu 1, memory 512Mi; toolbox: cpu 1, memory 1536Mi',
-      '`agentweaver-api`, `api://AzureADTokenExchange`',
+      '`agentweaver-api`',
     ])
     expect(command?.at(-1)).toBe('`agentweaver-api`')
   })

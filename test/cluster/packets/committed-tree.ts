@@ -34,10 +34,15 @@ export function readCommittedTree(name: string): CommittedTree {
   return {
     name,
     environment,
-    egress: resolveEgress(readEgressPolicy(), placeholderValues(environment)),
+    egress: egressOf(environment),
     policies: objects.filter(isPolicy),
     cast: topologyOf(objects, environment),
   }
+}
+
+function egressOf(environment: Environment): ResolvedEgress {
+  const policy = readEgressPolicy()
+  return resolveEgress(policy, placeholderValues(environment, policy))
 }
 
 /** The policies that a tree would have in a mode that no committed environment uses. */
@@ -49,7 +54,13 @@ export function inMode(tree: CommittedTree, mode: 'fqdn' | 'closed'): CommittedT
   const policies = chartObjects((chart) => addNetwork(chart, environment, readEgressPolicy())).filter(
     isPolicy,
   ) as KubeObject[]
-  return { ...tree, name: `${tree.name} in mode ${mode}`, environment, policies }
+  return {
+    ...tree,
+    name: `${tree.name} in mode ${mode}`,
+    environment,
+    egress: egressOf(environment),
+    policies,
+  }
 }
 
 /** Adds a careless policy to a tree: it allows all ingress and egress for every pod of a namespace. */

@@ -1,0 +1,68 @@
+import { describe, expect, it } from 'vitest'
+import { renderEnvironment } from '../../charts-src/tree/render.ts'
+import { placedObjects } from '../../charts-src/tree/tree-files.ts'
+import { readEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { type Loose, loadedWith, mistakesWith, PROXY_SIZE, setEgress, unreadPolicy } from './fixture.ts'
+
+const EXCHANGE = 'api://AzureADTokenExchange'
+const VAULT = 'agentweaver-prod-users.vault.azure.net'
+function rendered(change: (value: Loose) => void = () => undefined, policy = readEgressPolicy()) {
+  const objects = placedObjects(renderEnvironment(loadedWith('prod', change), policy))
+  const textOf = (kind: string, name: string) =>
+    JSON.stringify(
+      objects.find(({ object }) => object.kind === kind && object.metadata.name === name)?.object,
+    )
+  return {
+    pod: textOf('SandboxTemplate', 'agentweaver-agent'),
+    commandPod: textOf('SandboxTemplate', 'agentweaver-command'),
+    admission: textOf('ConfigMap', 'agentweaver-admission'),
+    destinations: textOf('ConfigMap', 'agentweaver-policy'),
+  }
+}
+
+const without = (part: string): void => expect(part).not.toMatch(/AzureADTokenExchange|_AZURE_|_VAULT_/)
+
+describe('AgentHost in a cluster on Azure', () => {
+  it('has no Azure identity if the egress proxy inserts the tokens of owners', () => {
+    const { pod, commandPod, admission, destinations } = rendered()
+
+    for (const part of [pod, commandPod, admission]) without(part)
+    expect(destinations).toContain('api.github.com')
+    expect(destinations).not.toContain(VAULT)
+  })
+
+  it.each([
+    ['without the proxy', (value: Loose) => setEgress(value, { mode: 'fqdn' }), readEgressPolicy()],
+    ['if the policy has an entry of GitHub that accepts no token', () => undefined, unreadPolicy()],
+  ] as const)('reads the vault itself %s', (_case, change, policy) => {
+    const { pod, commandPod, admission } = rendered(change, policy)
+
+    expect(pod).toContain(EXCHANGE)
+    expect(pod).toContain(VAULT)
+    expect(admission).toContain(EXCHANGE)
+    without(commandPod)
+  })
+
+  it('connects to the vault through the proxy if it reads the vault in mode proxy', () => {
+    expect(rendered(undefined, unreadPolicy()).destinations).toContain(VAULT)
+  })
+
+  it('needs a size of the container that inserts tokens', () => {
+    const mistakes = mistakesWith('prod', (value) => {
+      value['sizes'].egressProxy = PROXY_SIZE
+    })
+
+    expect(mistakes).toEqual([
+      'sizes.egressProxy.credentials: is missing, and infra.azure names a vault, from which this container inserts credentials of owners',
+    ])
+  })
+
+  it('has no Azure identity without agents of kind copilot', () => {
+    const { pod, destinations } = rendered((value) => {
+      value['models'] = {}
+    }, unreadPolicy())
+
+    without(pod)
+    expect(destinations).not.toContain(VAULT)
+  })
+})
