@@ -17,7 +17,7 @@ export function worldOf(
   environment: Environment,
   policy: EgressPolicy = readEgressPolicy(),
 ): WorldOutcome {
-  const egress = resolveEgress(policy, placeholderValues(environment, policy))
+  const egress = resolveEgress(policy, placeholderValues(environment))
   return createWorld(objects, { environment, egress, topology: topologyOf(objects, environment) })
 }
 

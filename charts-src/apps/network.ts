@@ -14,7 +14,7 @@ import { addSandboxPolicies } from '../network/sandboxes.ts'
  * without the other policies, plus the allowed connections. Names come from `policies/agent/egress.yaml`.
  */
 export function addNetwork(scope: Construct, environment: Environment, egress: EgressPolicy): void {
-  const resolved = resolveEgress(egress, placeholderValues(environment, egress))
+  const resolved = resolveEgress(egress, placeholderValues(environment))
   const { slice } = environment
   const { controlPlane, sandboxes, egress: proxies } = names(slice).namespaces
   for (const namespace of [controlPlane, sandboxes, proxies]) {

@@ -3,7 +3,7 @@ import { Construct } from 'constructs'
 import { names } from '../../contracts/names.ts'
 import type { EgressPolicy } from '../../policies/agent/egress/load.ts'
 import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
-import { placeholderValues } from '../environment/placeholder-values.ts'
+import { listedValues } from '../environment/placeholder-values.ts'
 import type { Environment } from '../environment/schema.ts'
 import { KubeConfigMap, type Volume, type VolumeMount } from '../imports/k8s.js'
 import { yamlText } from '../tree/yaml-text.ts'
@@ -70,7 +70,7 @@ function credentialsText(entries: NonNullable<Environment['egress']['credentials
 
 /** In the syntax of `policies/agent/egress.yaml`. */
 function egressText(environment: Environment, egress: EgressPolicy): string {
-  const { classes } = resolveEgress(egress, placeholderValues(environment, egress))
+  const { classes } = resolveEgress(egress, listedValues(environment, egress))
   const { prefix } = names(environment.slice)
   return yamlText({ apiVersion: 'agentweaver.io/v1', kind: 'EgressPolicy', name: prefix, classes })
 }

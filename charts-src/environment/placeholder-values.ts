@@ -3,16 +3,21 @@ import type { PlaceholderValues } from '../../policies/agent/egress/placeholders
 import type { Environment } from './schema.ts'
 import { readsUserVault } from './vault-reader.ts'
 
-/** The environment's values for the placeholders of the policy. AgentHost connects to the vault only if it reads it. */
-export function placeholderValues(environment: Environment, policy: EgressPolicy): PlaceholderValues {
-  const { azure } = environment.infra
-  if (!azure) return {}
-  const { loginHost, vaults, modelHost } = azure
+/** The environment's values for the placeholders of the egress policy. */
+export function placeholderValues({ infra }: Pick<Environment, 'infra'>): PlaceholderValues {
+  if (!infra.azure) return {}
+  const { loginHost, vaults, modelHost } = infra.azure
   return {
-    ...(readsUserVault(environment, policy) && {
-      'login-host': loginHost,
-      'user-token-vault': vaults.userTokens.host,
-    }),
+    'login-host': loginHost,
+    'user-token-vault': vaults.userTokens.host,
     ...(modelHost === undefined ? {} : { 'model-host': modelHost }),
   }
+}
+
+/** The values for the list of the API. An AgentHost that does not read the vault gets no connection to it. */
+export function listedValues(environment: Environment, policy: EgressPolicy): PlaceholderValues {
+  const values = placeholderValues(environment)
+  if (readsUserVault(environment, policy)) return values
+  const { 'login-host': _login, 'user-token-vault': _vault, ...others } = values
+  return others
 }

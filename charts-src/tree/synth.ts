@@ -92,7 +92,7 @@ function renderTree(environment: Environment, egress: EgressPolicy): Rendered & 
       ...findings.map((finding) => describeFinding(name, finding)),
       ...checkReachability(objects, environment, egress),
       ...unknownCredentials(environment, egress),
-      ...forbiddenEndpoints(environment, resolveEgress(egress, placeholderValues(environment, egress))).map(
+      ...forbiddenEndpoints(environment, resolveEgress(egress, placeholderValues(environment))).map(
         (fault) =>
           `environments/${name}.json: ${fault}: correct policies/agent/egress.yaml or egress.upstreamProxy`,
       ),

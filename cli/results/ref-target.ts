@@ -1,7 +1,7 @@
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Repository } from '../../runtime/git/find-git.ts'
-import { absent } from '../../runtime/git/read-data.ts'
+import { absent, readLine } from '../../runtime/git/read-data.ts'
 import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import type { IsolatedGit } from '../program-call/isolated-git.ts'
@@ -27,8 +27,12 @@ export async function requireSafeTarget(git: IsolatedGit, target: RefTarget): Pr
   const { gitDir, commonDir } = target.repository
   for (const path of new Set([folder, join(folder, '.git'), gitDir, commonDir])) await requireOwner(path, uid)
   await requireFileRefs(git, join(commonDir, 'config'))
+  await requireNoHooks(git, gitDir)
   await requireNoLinks(join(commonDir, 'objects'))
   for (const path of [ref, `logs/${ref}`]) await requirePath(commonDir, path.split('/'))
+  // Git also writes the log of a HEAD that names the ref, and each working tree has its own.
+  await requirePath(gitDir, ['logs', 'HEAD'])
+  await requireOtherHead(gitDir, ref)
 }
 
 async function requireOwner(path: string, uid: number | undefined): Promise<void> {
@@ -42,6 +46,22 @@ async function requireFileRefs(git: IsolatedGit, config: string): Promise<void> 
   const { status, stdout } = await git(['config', '--file', config, '--get-all', 'extensions.refstorage'])
   if (status === 0 && stdout.trim() !== 'files')
     throw unsafe(`${config} sets extensions.refStorage, which is not supported`)
+}
+
+/** Newer versions of git run hooks that the configuration names, whatever `core.hooksPath` is. */
+async function requireNoHooks(git: IsolatedGit, gitDir: string): Promise<void> {
+  const wanted = ['config', '--includes', '--name-only', '--get-regexp', '^hook\\.']
+  const { status, stdout, stderr } = await git([`--git-dir=${gitDir}`, ...wanted])
+  if (status === 0) throw unsafe(`its configuration has ${stdout.trim()}, so git would run a program`)
+  // 1: no such key.
+  if (status !== 1) throw unsafe(`its configuration cannot be read: ${stderr.trim()}`)
+}
+
+/** Git also changes a HEAD that names the ref, which has no commit yet. */
+async function requireOtherHead(gitDir: string, ref: string): Promise<void> {
+  await requirePath(gitDir, ['HEAD'])
+  const [, named] = /^ref:\s*(.*?)\s*$/.exec((await readLine(join(gitDir, 'HEAD'))) ?? '') ?? []
+  if (named === ref) throw unsafe(`${join(gitDir, 'HEAD')} names ${ref}`)
 }
 
 /** The folders in which git creates objects and packs. */
@@ -58,9 +78,11 @@ async function requirePath(start: string, below: readonly string[]): Promise<voi
     const stats = await lstat(path).catch(absent)
     if (stats === undefined) return
     if (stats.isSymbolicLink()) throw unsafe(`${path} is a symbolic link`)
+    if (stats.isDirectory()) continue
     // Git appends to a log that exists. A second name of the file could be outside the repository.
-    if (!stats.isDirectory() && (path !== paths.at(-1) || !stats.isFile() || stats.nlink > 1))
-      throw unsafe(`${path} is not a folder or a file of its own`)
+    if (!stats.isFile() || stats.nlink > 1) throw unsafe(`${path} is not a folder or a file of its own`)
+    // A file instead of a folder is another ref, as git reports.
+    return
   }
 }
 

@@ -21,7 +21,7 @@ export function listedDestinations(environment: Environment): Listed | undefined
   const { mode, proxyAddress } = environment.egress
   if (mode === 'proxy' && proxyAddress !== undefined)
     return { kind: 'command', targets: [{ host: proxyAddress, port: EGRESS_PROXY_PORT }] }
-  const { classes } = resolveEgress(readEgressPolicy(), placeholderValues(environment, readEgressPolicy()))
+  const { classes } = resolveEgress(readEgressPolicy(), placeholderValues(environment))
   return SandboxKind.options
     .map((kind) => ({ kind, targets: destinationsFor(classes[kind], 'fqdn').flatMap(targetsOf) }))
     .find(({ targets }) => targets.length > 0)

@@ -59,10 +59,14 @@ export class Patience {
 
   /** Repeats the request while the response asks to wait, for at most `PATIENCE_MS`. `take` returns the last response. */
   async until<T>(ask: () => Promise<Attempt<T>>, signal: AbortSignal): Promise<T> {
+    // Other requests may begin a new outage. This one waits no longer for that.
+    let since: number | undefined
     for (let last: Wait | undefined; ; ) {
       const { busy, take } = await ask()
       const wait = this.#waitAfter(busy)
       if (!wait) return take()
+      since = wait.isFrozen ? undefined : (since ?? this.#now())
+      if (since !== undefined && this.#now() + wait.ms > since + PATIENCE_MS) return take()
       const { ms, ...why } = wait
       const end = this.#onWait({ ...why, isRepeated: last?.isFrozen === wait.isFrozen })
       last = wait

@@ -124,8 +124,7 @@ it('waits without a limit only for a refusal of the proxy, and repeats only afte
 })
 
 /** Requests of a runtime, with a clock that stands still between waits. */
-function timedRequests(proxy: { readonly url: string }, gone = never) {
-  const clock = { now: 0 }
+function timedRequests(proxy: { readonly url: string }, gone = never, clock = { now: 0 }) {
   const waits: ModelWait[] = []
   const requests = new ModelRequests({
     ...{ proxy: { baseUrl: proxy.url, fetchToken: async () => 'token' }, gone },
@@ -154,6 +153,18 @@ it('has its whole patience again for the next outage, also after a wait that was
   const response = await ask()
 
   expect([response.status, waits.length]).toEqual([200, 2])
+})
+
+it('gives up after five minutes, also if the server takes long for each answer', async () => {
+  const clock = { now: 0 }
+  const proxy = await aModel(() => {
+    clock.now += PATIENCE_MS / 2
+    return busy(1)
+  })
+  const { ask, waits } = timedRequests(proxy, never, clock)
+
+  expect((await ask()).status).toBe(503)
+  expect(waits).toHaveLength(2)
 })
 
 it('does not wait for a server that asks for more than its patience, and still waits for the next one', async () => {

@@ -245,10 +245,7 @@ describe('behind the proxy of a company', () => {
     const cluster = behind('dev', { ...NAMED, addresses: ['10.0.0.7'] })
 
     expect(
-      forbiddenEndpoints(
-        cluster,
-        resolveEgress(readEgressPolicy(), placeholderValues(cluster, readEgressPolicy())),
-      ),
+      forbiddenEndpoints(cluster, resolveEgress(readEgressPolicy(), placeholderValues(cluster))),
     ).toEqual([expect.stringContaining('10.0.0.7/32 of proxy.corp.example.com overlaps')])
   })
 })

@@ -6,6 +6,7 @@ import { type Loose, loadedWith, mistakesWith, PROXY_SIZE, setEgress, unreadPoli
 
 const EXCHANGE = 'api://AzureADTokenExchange'
 const VAULT = 'agentweaver-prod-users.vault.azure.net'
+
 function rendered(change: (value: Loose) => void = () => undefined, policy = readEgressPolicy()) {
   const objects = placedObjects(renderEnvironment(loadedWith('prod', change), policy))
   const textOf = (kind: string, name: string) =>
@@ -17,6 +18,7 @@ function rendered(change: (value: Loose) => void = () => undefined, policy = rea
     commandPod: textOf('SandboxTemplate', 'agentweaver-command'),
     admission: textOf('ConfigMap', 'agentweaver-admission'),
     destinations: textOf('ConfigMap', 'agentweaver-policy'),
+    proxyNetwork: JSON.stringify(objects.filter(({ path }) => path.includes('agentweaver-egress/'))),
   }
 }
 
@@ -29,6 +31,15 @@ describe('AgentHost in a cluster on Azure', () => {
     for (const part of [pod, commandPod, admission]) without(part)
     expect(destinations).toContain('api.github.com')
     expect(destinations).not.toContain(VAULT)
+  })
+
+  it('still has one with a pattern that could include Copilot and accepts no token', () => {
+    const { classes } = readEgressPolicy()
+    const pattern = { ...classes.agent.find(({ host }) => host === 'pypi.org'), host: '*.githubcopilot.com' }
+    const agent = classes.agent.filter(({ host }) => !host.includes('githubcopilot'))
+    const { accepts: _accepts, ...entry } = { ...pattern, caller: 'agent-host' } as (typeof agent)[number]
+
+    expect(rendered(undefined, { classes: { ...classes, agent: [...agent, entry] } }).pod).toContain(EXCHANGE)
   })
 
   it.each([
@@ -64,5 +75,22 @@ describe('AgentHost in a cluster on Azure', () => {
 
     without(pod)
     expect(destinations).not.toContain(VAULT)
+    without(
+      rendered((value) => {
+        setEgress(value, { mode: 'fqdn' })
+        value['models'] = {}
+      }).pod,
+    )
+  })
+
+  it('leaves a vault with a private address to the egress proxy', () => {
+    const { classes } = readEgressPolicy()
+    const agent = classes.agent.map((one) =>
+      one.host === '${user-token-vault}' ? { ...one, addresses: ['10.99.0.4'] } : one,
+    )
+    const { proxyNetwork, destinations } = rendered(undefined, { classes: { ...classes, agent } })
+
+    expect(proxyNetwork).toContain('10.99.0.4/32')
+    expect(destinations).not.toContain('10.99.0.4')
   })
 })

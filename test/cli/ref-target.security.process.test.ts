@@ -73,6 +73,11 @@ const LINKS = [
     (ref: string) => `rm -rf .git/$(dirname ${ref}); ln -s $OUT .git/$(dirname ${ref})`,
   ],
   ['the ref itself', (ref: string) => `mkdir -p .git/$(dirname ${ref}); ln -s $OUT/new .git/${ref}`],
+  [
+    'the log of HEAD',
+    (ref: string) =>
+      `git update-ref refs/heads/HEAD HEAD; git symbolic-ref HEAD ${ref}; mkdir -p .git/logs; ln -sfn $OUT/mine .git/logs/HEAD`,
+  ],
   ['the packs', () => 'rm -rf .git/objects/pack; ln -s $OUT .git/objects/pack'],
   [
     'folders of objects',
@@ -105,6 +110,35 @@ it.each(LINKS)('fetches nothing if a link stands for %s', async (_, trap) => {
 
   expect(readdirSync(join(place.folder, 'out'))).toEqual(['mine'])
   expect(readFileSync(join(place.folder, 'out/mine'), 'utf8')).toBe('mine\n')
+})
+
+it.each([
+  ['its configuration', `git config hook.own.command 'touch ../out/new'`],
+  [
+    'an included file',
+    `git config -f .git/more hook.own.command 'touch ../out/new'; git config include.path more`,
+  ],
+])('refuses a hook in %s, which newer versions of git run', async (_, script) => {
+  const { place, state } = aTrap(script)
+  const before = state()
+
+  await expect(branchIn(place)).rejects.toThrow(/hook\.own\.command, so git would run a program/)
+
+  expect(state()).toEqual(before)
+})
+
+it('does not change a HEAD that names the branch', async () => {
+  const { place } = aTrap(
+    'git update-ref refs/heads/HEAD HEAD; git symbolic-ref HEAD refs/heads/team/settings',
+  )
+
+  await expect(branchIn(place)).rejects.toThrow(/HEAD names refs\/heads\/team\/settings/)
+})
+
+it('reports a branch that has the name of a folder of the new one', async () => {
+  const { place } = aTrap('git branch team')
+
+  await expect(branchIn(place)).rejects.toThrow(/The branch cannot be created: .*refs\/heads\/team'? exists/)
 })
 
 it('does not copy a pack through a link with the temporary name of the pack', async () => {

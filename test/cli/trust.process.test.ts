@@ -180,11 +180,11 @@ describe('trust', () => {
   })
 
   test('shows hidden characters of the file', async () => {
-    const project = await aProject('# safe \u202e\u001b[2K\nshell_enabled: true\r\n')
+    const project = await aProject('# safe \u202e\u2066\nshell_enabled: true\r\n')
 
     const { stdout } = await runCli(['trust', project], { env })
 
-    expect(stdout).toContain('+# safe <U+202E><U+001B>[2K\n+shell_enabled: true<U+000D>\n')
+    expect(stdout).toContain('+# safe <U+202E><U+2066>\n+shell_enabled: true<U+000D>\n')
   })
 
   test('reports file, line and reason if a file cannot be used', async () => {

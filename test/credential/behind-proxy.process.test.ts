@@ -210,6 +210,20 @@ it('reads the token from the vault, behind the proxy, if the proxy cannot insert
   expect(new Set(names.asked)).toEqual(new Set([LOGIN, VAULT, GITHUB, COPILOT]))
 })
 
+it('passes all connections of an agent on unread that has the token itself, also at hosts that accept tokens', async () => {
+  const { service, give, run } = await aRunOf(
+    { kind: 'copilot' },
+    {},
+    { isReader: true, isInVault: true, own: OWN },
+  )
+
+  await give()
+  const end = await run()
+
+  expect(end, JSON.stringify(end)).toMatchObject({ data: { state: 'completed' } })
+  expect(service.requests[0]?.headers['authorization']).toBe(`Bearer ${TOKEN}`)
+})
+
 it('inserts the token that the owner has set into the requests of an agent that does not have it', async () => {
   const { service, names, give, run, host } = await aRunOf({ kind: 'copilot' }, {}, { own: OWN })
 

@@ -44,6 +44,19 @@ test('an erasure deletes the secrets before the rows that name them, and reports
   expect(log).toContain(PURGED.toISOString())
 })
 
+test('an erasure deletes secrets that were set while it ran, and reports when they are purged', async () => {
+  const late = new Date(PURGED.getTime() + 60_000)
+  const answers = [
+    { at: PURGED, isExact: true },
+    { at: late, isExact: false },
+  ]
+  const { last, steps } = await erase(async () => answers.shift())
+
+  expect(steps).toEqual(['secrets of ada', 'rows', 'secrets of ada', 'rows'])
+  expect(last).toMatchObject({ isComplete: true, secretsPurgedBy: late.toISOString() })
+  expect(last).not.toHaveProperty('secretsPurgedAt')
+})
+
 test('an erasure reports the latest date of the purge if the vault did not report the date', async () => {
   const { last } = await erase(async () => ({ at: PURGED, isExact: false }))
 

@@ -1,6 +1,7 @@
 import type { Destination } from './schema.ts'
 
-const OF_GITHUB = /^api\.(?:github|(?:[a-z]+\.)?githubcopilot)\.com$/
+/** Names of the API of GitHub and of Copilot, and patterns that include them. */
+const OF_GITHUB = /^(?:\*\.|api\.)(?:github|(?:[a-z]+\.)?githubcopilot)\.com$/
 
 /**
  * Whether the proxy inserts an owner's token wherever an agent of kind `copilot` sends it: an operator's list may differ.

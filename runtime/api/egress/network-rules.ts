@@ -1,8 +1,9 @@
 import type { SandboxKind } from '../../../contracts/names.ts'
 import { allowlist, type ListedDestination } from '../../../policies/agent/egress/allowlist.ts'
+import { insertsGitHubToken } from '../../../policies/agent/egress/github.ts'
 import type { EgressPolicy } from '../../../policies/agent/egress/load.ts'
 import { hasHost, narrow } from '../../../policies/agent/egress/narrow.ts'
-import { resolveEgress } from '../../../policies/agent/egress/resolve.ts'
+import { type ResolvedEgress, resolveEgress } from '../../../policies/agent/egress/resolve.ts'
 import { placementOf } from '../../../policies/agent/egress/targets.ts'
 import type { RunRow } from '../../store/store.ts'
 
@@ -52,7 +53,7 @@ export function createNetworkRules(policy: EgressPolicy): NetworkRules {
     credentialHosts: { git: hostsWith('git'), registry: hostsWith('registry') },
     gitServer: (wanted) => listed.find(({ host, accepts }) => accepts === 'git' && host === wanted),
     ...rulesFor(destinations, { agent: loosened('agent'), command: loosened('command') }),
-    ofAgentHost: allowlist(egress, 'agent', 'proxy').filter((one) => !isForCommands(one)),
+    ofAgentHost: ofAgentHost(egress),
     addressesOf: ({ protocol, hostname, port }) => {
       const number = port === '' ? (protocol === 'http:' ? 80 : 443) : Number(port)
       return egress.classes.agent.find(
@@ -60,6 +61,13 @@ export function createNetworkRules(policy: EgressPolicy): NetworkRules {
       )?.addresses
     },
   }
+}
+
+/** If one entry of GitHub accepts no token, the agent has the token itself, and trusts no certificate of the proxy. */
+function ofAgentHost(egress: ResolvedEgress): ListedDestination[] {
+  const all = allowlist(egress, 'agent', 'proxy').filter((one) => !isForCommands(one))
+  if (insertsGitHubToken(all)) return all
+  return all.map(({ accepts, ...rest }) => (accepts === 'github' || !accepts ? rest : { ...rest, accepts }))
 }
 
 /** The rules for lists of destinations. `withoutLimits`: hosts whose limits the proxy cannot enforce. */

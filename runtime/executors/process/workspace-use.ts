@@ -109,7 +109,8 @@ export class WorkspaceUse {
     // Other programs may have caused the growth.
     const signal = withTimeout(SEARCH_MS, this.#closing.signal)
     const written = await this.#count(device, allowed, { began, signal })
-    return isOver(written.isComplete ? written : counted(growth), allowed)
+    // A file counts as a whole if it was only renamed.
+    return isOver(written.isComplete ? leastAmount(written, growth) : counted(growth), allowed)
   }
 
   /**
@@ -138,8 +139,8 @@ export class WorkspaceUse {
     watch().catch(() => undefined)
     return () => {
       ended.abort()
-      // A stopped command may write until it ends. That growth must not reject later commands.
-      if (isStopped) for (const full of this.#full.values()) full.since = undefined
+      // A stopped command may write until it ends. That growth must not reject later commands, unless more are stopped.
+      if (isStopped) for (const full of this.#full.values()) forgetGrowth(full)
       this.#lastLook = this.#look(limits)
     }
   }
@@ -230,7 +231,7 @@ export class WorkspaceUse {
   #found(device: number, written: Written, found: Growth): void {
     const why = overLimit(written, found)
     if (why === undefined) this.#full.delete(device)
-    else this.#full.set(device, { why, since: this.#full.get(device)?.since })
+    else this.#full.set(device, { since: undefined, stops: 0, ...this.#full.get(device), why })
     const { growth, limits } = found
     const { isComplete } = written
     const { bytes, files } = isComplete ? written : atLeast(written, growth)
@@ -271,6 +272,16 @@ interface Full {
   readonly why: string
   /** Start of the first command on the full workspace, and the lowest use of the file system since then. */
   since: { readonly moment: Moment; least: Disk } | undefined
+  /** Commands that were stopped while it was full. */
+  stops: number
+}
+
+/** How often the growth during a stopped command is forgiven. A loop of commands that are stopped must not grow the workspace. */
+const FORGIVEN_STOPS = 2
+
+function forgetGrowth(full: Full): void {
+  full.stops += 1
+  if (full.stops <= FORGIVEN_STOPS) full.since = undefined
 }
 
 type Disks = ReadonlyMap<number, Disk>
@@ -320,6 +331,11 @@ function overLimit(written: Written, { growth, limits }: Growth): string | undef
 
 /** A file system that does not count files is judged by its bytes alone. */
 const counted = ({ bytes, files }: Amount): Amount => ({ bytes, files: Number.isFinite(files) ? files : 0 })
+
+const leastAmount = (a: Amount, b: Amount): Amount => ({
+  bytes: Math.min(a.bytes, b.bytes),
+  files: Math.min(a.files, b.files),
+})
 
 const atLeast = (written: Amount, growth: Amount): Amount => ({
   bytes: Math.max(written.bytes, growth.bytes),

@@ -34,15 +34,10 @@ export function readCommittedTree(name: string): CommittedTree {
   return {
     name,
     environment,
-    egress: egressOf(environment),
+    egress: resolveEgress(readEgressPolicy(), placeholderValues(environment)),
     policies: objects.filter(isPolicy),
     cast: topologyOf(objects, environment),
   }
-}
-
-function egressOf(environment: Environment): ResolvedEgress {
-  const policy = readEgressPolicy()
-  return resolveEgress(policy, placeholderValues(environment, policy))
 }
 
 /** The policies that a tree would have in a mode that no committed environment uses. */
@@ -58,7 +53,7 @@ export function inMode(tree: CommittedTree, mode: 'fqdn' | 'closed'): CommittedT
     ...tree,
     name: `${tree.name} in mode ${mode}`,
     environment,
-    egress: egressOf(environment),
+    egress: resolveEgress(readEgressPolicy(), placeholderValues(environment)),
     policies,
   }
 }

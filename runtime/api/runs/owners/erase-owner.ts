@@ -67,25 +67,28 @@ async function* erase(
   if (purged) log.info('the secrets of an owner were deleted', purged)
   // The keys first, so that no new run can be started with them.
   const keys = await store.eraseOwner(owner)
-  const done = { isComplete: false, runs: 0, events: 0, records: 0, keys, ...purged }
+  const counts = { runs: 0, events: 0, records: 0, keys }
+  const progress = () => ({ isComplete: false, ...counts, ...purged })
   for (const { id } of await Array.fromAsync(runsOf(store, owner))) {
     for (let deleted = EVENTS_AT_ONCE; deleted === EVENTS_AT_ONCE; ) {
       deleted = await store.deleteEvents(id, EVENTS_AT_ONCE)
-      done.events += deleted
-      yield { ...done }
+      counts.events += deleted
+      yield progress()
     }
-    done.records += await eraseRun(deps, audit, { id, actor: `person:${caller.owner}` })
-    done.runs += 1
-    yield { ...done }
+    counts.records += await eraseRun(deps, audit, { id, actor: `person:${caller.owner}` })
+    counts.runs += 1
+    yield progress()
   }
+  // The person can have set a credential in between.
+  const late = purgeIn(await eraseSecrets?.(owner))
   // Contents that the erased runs used are unused now.
   await store.eraseOwner(owner)
   // A person who signs in can have started a run in between, without a key. Then this is not complete.
   await refuseOpenRuns(deps, owner)
   const { value: left } = await runsOf(store, owner).next()
   if (left) throw new SandboxError('conflict', `${owner} has run ${left.id} since. Erase again.`)
-  log.info('the data of an owner was erased', { by: caller.owner, runs: done.runs, keys: done.keys })
-  yield { ...done, isComplete: true }
+  log.info('the data of an owner was erased', { by: caller.owner, runs: counts.runs, keys })
+  yield { ...counts, ...(late ?? purged), isComplete: true }
 }
 
 const eraseRun = (
