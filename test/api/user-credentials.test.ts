@@ -153,7 +153,7 @@ describe('the service', () => {
       what: 'a registry without a proxy',
       places: noProxy,
       more: { host: HOST },
-      message: /inserts no credentials, .*egress.credentials or models.foundry/,
+      message: /inserts no credentials, .*egress.credentials/,
     },
     {
       what: 'a model key without a server',

@@ -107,18 +107,22 @@ describe.skipIf(whyNoNodes() !== undefined)(`a cluster with a node (${whyNoNodes
   })
 
   it('comes up twice at once', async () => {
-    const [first, second] = await Promise.all([
+    const starts = await Promise.all([
       runCommand(['up', '--node', '--keep']),
       runCommand(['up', '--node', '--keep']),
     ])
+    const slots = starts.filter(({ code }) => code === 0).map(({ output }) => slotIn(output))
 
-    const slots = [first, second].map(({ output }) => slotIn(output))
-    expect(new Set(slots).size).toBe(2)
-    for (const slot of slots) {
-      const pods = await runCommand(['exec', '--cluster', String(slot), 'kubectl', 'get', 'pods', '-A'])
-      expect(pods.output).toMatch(/coredns.*1\/1/)
+    try {
+      expect(slots.length, starts.map(({ output }) => output).join('\n')).toBe(2)
+      expect(new Set(slots).size).toBe(2)
+      for (const slot of slots) {
+        const pods = await runCommand(['exec', '--cluster', String(slot), 'kubectl', 'get', 'pods', '-A'])
+        expect(pods.output).toMatch(/coredns.*1\/1/)
+      }
+    } finally {
+      await Promise.all(slots.map((slot) => runCommand(['down', '--cluster', String(slot)])))
     }
-    await Promise.all(slots.map((slot) => runCommand(['down', '--cluster', String(slot)])))
     await waitUntilClean(before)
   })
 
