@@ -129,7 +129,7 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_PREVIEW_SLUG: PreviewSlug.optional(),
   /** Kubeconfig to reach the cluster. Without it, the service uses its pod's service account. */
   AGENTWEAVER_KUBECONFIG: z.string().min(1).optional(),
-  /** Agents of kind `copilot` use the token of the run's owner, which AgentHost reads from the user-token vault. */
+  /** The GitHub tokens of owners are in the user-token vault. The egress proxy inserts them, or AgentHost reads them there. */
   AGENTWEAVER_USER_VAULT: z.stringbool().optional(),
   /** The vault into which the service writes the credentials that owners set. Without it, they are encrypted in the store. */
   AGENTWEAVER_USER_VAULT_URL: httpsUrl.optional(),
@@ -247,11 +247,7 @@ function vaultContradictions(env: AnyEnv, hasIdentity: boolean): (readonly [bool
   const key = 'AGENTWEAVER_USER_VAULT_URL'
   const isSet = env[key] !== undefined
   return [
-    [
-      isSet && !env.AGENTWEAVER_USER_VAULT,
-      key,
-      'needs AGENTWEAVER_USER_VAULT=true: AgentHost reads this vault',
-    ],
+    [isSet && !env.AGENTWEAVER_USER_VAULT, key, 'needs AGENTWEAVER_USER_VAULT=true'],
     [isSet && !hasIdentity, key, `needs ${AZURE_KEYS.join(', ')}`],
   ]
 }

@@ -28,8 +28,8 @@ export const EGRESS_BROKER_SOCKET = { mountPath: '/run/agentweaver/credentials',
 
 /**
  * Proxy of a company, `http://HOST:PORT`, through which the egress proxy reaches the hosts whose entries name no addresses. It
- * resolves their names. A password is not supported. The host must be spelled as programs spell it, because they would read
- * `010.0.0.1` or `1.2.3` as another address than a person does.
+ * resolves their names. A password is not supported. The host must be in the form that URL parsers return: they read
+ * `010.0.0.1` as 8.0.0.1, and `1.2.3` as 1.2.0.3.
  */
 export const UpstreamProxyUrl = z
   .string()

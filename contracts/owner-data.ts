@@ -39,8 +39,8 @@ export const ErasedData = z.object({
    */
   secretsPurgedAt: z.iso.datetime().optional(),
   /**
-   * The latest possible time of this purge, if the vault did not report the time: its answer was lost, or an earlier erasure that broke
-   * off has deleted a secret.
+   * The latest possible time of this purge. Present instead of `secretsPurgedAt` if the answer of the vault was lost, or if an earlier,
+   * incomplete erasure deleted a secret.
    */
   secretsPurgedBy: z.iso.datetime().optional(),
 })

@@ -27,7 +27,8 @@ export function parseAddress(text: string): Address | undefined {
 
 /**
  * Parses `10.0.0.0/8`. An address without a prefix is a range of one address. Bits beyond the prefix are cleared, as
- * network engines do. Undefined for IPv4 that is written as IPv6: its prefix would count as one of IPv4.
+ * network engines do. Undefined for an IPv4-mapped IPv6 address: its prefix would be read as an
+ * IPv4 prefix.
  */
 export function parseRange(text: string): Range | undefined {
   const [head = '', length, ...rest] = text.split('/')

@@ -118,7 +118,7 @@ interface PodEndpoint {
 }
 
 /**
- * Takes labels from the rendered templates where they exist, so that a selector with a wrong label fails an
+ * Takes labels from the rendered templates if there are any, so that a selector with a wrong label fails an
  * assertion.
  */
 function podEndpoints(objects: readonly KubeObject[], environment: Environment): PodEndpoint[] {

@@ -3,7 +3,7 @@ import type { SignIn } from '../environment/sign-in.ts'
 
 type Env = Partial<Record<keyof ApiEnv, string>>
 
-/** How the API verifies access tokens, and what it tells the command line about sign-in. */
+/** How the API verifies access tokens, and the sign-in settings that it returns to the command line. */
 export function signInEnv(signIn: SignIn | undefined): Env {
   if (signIn === undefined) return {}
   const { issuer, audience, ownerClaims, rolesClaim, roles, client } = signIn

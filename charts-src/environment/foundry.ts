@@ -1,6 +1,6 @@
 import type { Environment } from './schema.ts'
 
-/** Path of the API of an Azure AI resource that takes requests like those of OpenAI. */
+/** Path of the OpenAI-compatible API of an Azure AI resource. */
 const PATH = '/openai/v1'
 
 /** Base URL of the models of kind `foundry`, which the API and the egress proxy must know alike. Undefined without such models. */

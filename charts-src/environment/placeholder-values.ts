@@ -14,7 +14,7 @@ export function placeholderValues({ infra }: Pick<Environment, 'infra'>): Placeh
   }
 }
 
-/** The values for the list of the API. An AgentHost that does not read the vault gets no connection to it. */
+/** The values for the list of the API. It omits the vault and the login host if AgentHost does not read the vault. */
 export function listedValues(environment: Environment, policy: EgressPolicy): PlaceholderValues {
   const values = placeholderValues(environment)
   if (readsUserVault(environment, policy)) return values

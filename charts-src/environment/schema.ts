@@ -96,7 +96,7 @@ const Sizes = z.strictObject({
       maxReplicas: z.int().min(2).max(50),
       cpuTargetPercent: z.int().min(20).max(90),
       container: ContainerSize,
-      /** The container that inserts credentials. Needed if `egress.credentials` names any, and on Azure, for those of owners. */
+      /** The container that inserts credentials. Needed if `egress.credentials` names any, and on Azure for the credentials of owners. */
       credentials: ContainerSize.optional(),
     })
     .optional(),

@@ -3,9 +3,9 @@ import type { EgressPolicy } from '../../policies/agent/egress/load.ts'
 import type { Environment } from './schema.ts'
 
 /**
- * Whether AgentHost reads GitHub tokens of owners from their vault, with an Azure identity of its own. Only agents of kind
- * `copilot` use them. In mode `proxy`, the egress proxy inserts them instead, if each entry of the policy for a host of GitHub
- * accepts them.
+ * Whether AgentHost reads the GitHub tokens of owners from the vault, for which it needs an Azure identity. Only agents of kind
+ * `copilot` use these tokens. In mode `proxy`, the egress proxy inserts them if each entry of the policy for a host of GitHub has
+ * `accepts: github`.
  */
 export function readsUserVault(
   { egress, infra, models }: Pick<Environment, 'egress' | 'infra' | 'models'>,

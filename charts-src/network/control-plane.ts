@@ -116,7 +116,7 @@ function toGitHub({ egress }: Environment): Way {
   }
 }
 
-/** A collector of traces: the pods of a Service's namespace, whose port must be that of the Service, or a host. */
+/** A collector of traces: a host, or the pods in the namespace of a Service. The pods must listen on the port of the Service. */
 function toCollector({ traces }: Environment): Way {
   if (traces === undefined) return { names: [], rules: [] }
   const { host, port, namespace } = collectorOf(traces)

@@ -8,14 +8,13 @@ export interface ForbiddenRange {
 }
 
 const [LINK_LOCAL, PLATFORM] = METADATA_RANGES.azure
-// The private ranges contain the other ones.
-const [, ORACLE] = METADATA_RANGES.otherClouds
 
 /** Forbidden in every environment. Names that resolve to these addresses stay unreachable too. */
 export const FORBIDDEN_EVERYWHERE: readonly ForbiddenRange[] = [
   { cidr: LINK_LOCAL, what: 'link-local addresses, including the metadata service 169.254.169.254' },
   { cidr: PLATFORM, what: "Azure's platform address" },
-  { cidr: ORACLE, what: "Oracle's metadata service" },
+  // The private ranges below contain the addresses of the other clouds.
+  { cidr: METADATA_RANGES.oracle, what: "Oracle's metadata service" },
   { cidr: '10.0.0.0/8', what: 'private addresses' },
   { cidr: '172.16.0.0/12', what: 'private addresses' },
   { cidr: '192.168.0.0/16', what: 'private addresses' },
@@ -46,6 +45,7 @@ export function forbiddenRanges(environment: Environment): ForbiddenRange[] {
 /** Metadata services of all clouds, and the link-local addresses of IPv6. */
 export const ALL_METADATA_RANGES: readonly string[] = [
   ...METADATA_RANGES.azure,
+  METADATA_RANGES.oracle,
   ...METADATA_RANGES.otherClouds,
   'fe80::/10',
 ]

@@ -17,8 +17,8 @@ interface Named extends PrivateEndpoint {
 }
 
 /**
- * The private addresses that entries of the egress list name, and those of the company's proxy. None without a proxy of
- * ours, because no other rule checks names.
+ * The private addresses in entries of the egress list, and the addresses of the company's proxy. Empty without the egress proxy,
+ * because no other rule checks names.
  */
 export function privateEndpoints(environment: Environment, egress: ResolvedEgress): PrivateEndpoint[] {
   return namedBy(environment, egress)

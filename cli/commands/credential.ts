@@ -36,7 +36,7 @@ function setCommand(context: CliContext): Command {
     usage: 'set',
     about:
       'Set a credential for your runs. The command asks for the value at the terminal, or reads it from standard input; the value is never an argument. ' +
-      'The service stores it encrypted and never shows it again. A value that its server does not accept is not used; only a vault on Azure keeps it, in an old version, until your data is erased.',
+      'The service stores it encrypted and never shows it again. A value that its server rejects is not used. On Azure, the vault keeps it in an old version until your data is erased.',
     example:
       'agentweaver credential set github\n' +
       'agentweaver credential set git --host gitlab.example.com --user oauth2 < token-file\n' +

@@ -92,7 +92,7 @@ export const whatIsLeft = ({ secretsPurgedAt: at, secretsPurgedBy: by }: Purge):
   ...(by === undefined
     ? []
     : [
-        `The vault keeps the deleted credentials, unreadable. It did not report when it purges them: on ${by.slice(0, 10)} at the latest.`,
+        `The vault keeps the deleted credentials, unreadable, and purges them by ${by.slice(0, 10)}. It did not report the exact date.`,
       ]),
 ]
 

@@ -142,8 +142,9 @@ const commitMessage = ({ path }: PolicyProposal): string =>
     '',
     `Changes ${path}. Runs in a folder use the change`,
     'after "agentweaver trust", and runs on an uploaded folder after',
-    '"--accept-settings". Only the first run of a person in a folder uses',
-    'the file without it. Runs that clone the repository ignore the file.',
+    '"--accept-settings". The first run of a person in a folder uses the',
+    'file without "agentweaver trust". Runs that clone the repository',
+    'ignore the file.',
     '',
   ].join('\n')
 

@@ -33,7 +33,7 @@ export function openIsolatedGit(io: Pick<CliIo, 'env'>, scratch: string): Isolat
     GIT_NO_REPLACE_OBJECTS: '1',
     GIT_TERMINAL_PROMPT: '0',
     GIT_NO_LAZY_FETCH: '1',
-    // No protocol. A repository's `protocol.ext.allow` overrides the setting above, and not this.
+    // Allows no protocol. A repository's `protocol.ext.allow` overrides `protocol.allow`, but not this variable.
     GIT_ALLOW_PROTOCOL: '',
     GIT_OPTIONAL_LOCKS: '0',
   }

@@ -40,7 +40,7 @@ export async function withBranchStart<T>(
   const scratch = await mkdtemp(join(tmpdir(), 'agentweaver-branch-'))
   try {
     const isolated = openIsolatedGit(site.io, scratch)
-    // A working tree that the repository's configuration names is not used.
+    // Overrides `core.worktree` of the repository's configuration.
     const env = { GIT_INDEX_FILE: join(scratch, 'index'), GIT_WORK_TREE: scratch }
     const git: IsolatedGit = (args, rest) =>
       isolated([`--git-dir=${site.repository.gitDir}`, ...args], { env, ...rest })
@@ -92,7 +92,7 @@ async function done(git: IsolatedGit, args: readonly string[]): Promise<string> 
   throw new CliError(`The branch cannot be created: ${visible(stderr.trim())}`, { status: EXIT.runFailed })
 }
 
-/** Names for which git finds something else than the branch: `HEAD`, refs of a command, whole ids and whole names of refs. */
+/** Names that git resolves to something else than the branch: `HEAD` and similar refs, whole ids, and whole names of refs. */
 const SPECIAL = /^(?:@|[Hh][Ee][Aa][Dd]|[A-Z_]+_HEAD|AUTO_MERGE|refs\/.*|[0-9a-f]{40}|[0-9a-f]{64})$/
 
 async function freeRef(git: IsolatedGit, site: NewBranch): Promise<string> {

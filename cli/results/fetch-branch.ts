@@ -152,7 +152,7 @@ async function takeObjects(from: string, to: string): Promise<void> {
 
 async function place(from: string, to: string): Promise<void> {
   const temporary = `${to}.agentweaver`
-  // An agent knows this name, because it made the pack, and a copy would go through a link that it placed there.
+  // The agent made the pack, so it knows this name. It may have placed a link here, and a copy would follow it.
   await rm(temporary, { force: true })
   await copyFile(from, temporary, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL)
   await rename(temporary, to)

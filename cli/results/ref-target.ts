@@ -1,13 +1,16 @@
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Repository } from '../../runtime/git/find-git.ts'
-import { absent, readLine } from '../../runtime/git/read-data.ts'
+import { absent, readData } from '../../runtime/git/read-data.ts'
 import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import type { IsolatedGit } from '../program-call/isolated-git.ts'
 import { visible } from '../terminal/visible.ts'
 
-/** A ref that git is to create in a repository. */
+/** Git reads at most 256 bytes of it. */
+const MAX_HEAD = 4_096
+
+/** A ref that git will create in a repository. */
 export interface RefTarget {
   /** The folder of the working tree. */
   readonly folder: string
@@ -52,7 +55,8 @@ async function requireFileRefs(git: IsolatedGit, config: string): Promise<void> 
 async function requireNoHooks(git: IsolatedGit, gitDir: string): Promise<void> {
   const wanted = ['config', '--includes', '--name-only', '--get-regexp', '^hook\\.']
   const { status, stdout, stderr } = await git([`--git-dir=${gitDir}`, ...wanted])
-  if (status === 0) throw unsafe(`its configuration has ${stdout.trim()}, so git would run a program`)
+  if (status === 0)
+    throw unsafe(`its configuration has ${stdout.trim().split('\n').join(', ')}, so git would run a program`)
   // 1: no such key.
   if (status !== 1) throw unsafe(`its configuration cannot be read: ${stderr.trim()}`)
 }
@@ -60,8 +64,9 @@ async function requireNoHooks(git: IsolatedGit, gitDir: string): Promise<void> {
 /** Git also changes a HEAD that names the ref, which has no commit yet. */
 async function requireOtherHead(gitDir: string, ref: string): Promise<void> {
   await requirePath(gitDir, ['HEAD'])
-  const [, named] = /^ref:\s*(.*?)\s*$/.exec((await readLine(join(gitDir, 'HEAD'))) ?? '') ?? []
-  if (named === ref) throw unsafe(`${join(gitDir, 'HEAD')} names ${ref}`)
+  const head = join(gitDir, 'HEAD')
+  const [, named] = /^ref:\s*(.*?)\s*$/s.exec((await readData(head, MAX_HEAD))?.toString('utf8') ?? '') ?? []
+  if (named === ref) throw unsafe(`${head} names ${ref}`)
 }
 
 /** The folders in which git creates objects and packs. */
@@ -71,7 +76,7 @@ async function requireNoLinks(objects: string): Promise<void> {
     if (entry.isSymbolicLink()) throw unsafe(`${join(objects, entry.name)} is a symbolic link`)
 }
 
-/** Every folder down to a file, and the file itself. What does not exist is created by git. */
+/** Checks each folder down to a file, and the file. Stops at the first part that does not exist, because git creates it. */
 async function requirePath(start: string, below: readonly string[]): Promise<void> {
   const paths = below.map((_, index) => join(start, ...below.slice(0, index + 1)))
   for (const path of [start, ...paths]) {
@@ -80,8 +85,9 @@ async function requirePath(start: string, below: readonly string[]): Promise<voi
     if (stats.isSymbolicLink()) throw unsafe(`${path} is a symbolic link`)
     if (stats.isDirectory()) continue
     // Git appends to a log that exists. A second name of the file could be outside the repository.
-    if (!stats.isFile() || stats.nlink > 1) throw unsafe(`${path} is not a folder or a file of its own`)
-    // A file instead of a folder is another ref, as git reports.
+    if (!stats.isFile() || stats.nlink > 1)
+      throw unsafe(`${path} is a special file, or a file with a second name (hard link)`)
+    // A file in place of a folder is another ref. Git reports that conflict.
     return
   }
 }
@@ -89,5 +95,5 @@ async function requirePath(start: string, below: readonly string[]): Promise<voi
 const unsafe = (reason: string): CliError =>
   new CliError(`This repository is not safe to write to: ${visible(reason)}.`, {
     status: EXIT.refused,
-    hint: 'Nothing was changed. A sandbox may have changed the repository: find out why before you use it.',
+    hint: 'Nothing was changed. If you did not set this up yourself, a sandbox may have changed the repository: check it before you use it.',
   })

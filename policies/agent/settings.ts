@@ -24,7 +24,7 @@ export function parseRepositorySettings(text: string): RepositorySettingsParse {
   return parsed.ok ? { ok: true, patch: parsed.patch } : parsed
 }
 
-/** The same, with the document for changes of the file. */
+/** Parses the file, and also returns the document, for changes of the file. */
 export function parseSettingsDocument(
   text: string,
 ):

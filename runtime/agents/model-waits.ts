@@ -1,3 +1,4 @@
+import { EGRESS_RETRY_AFTER_SECONDS } from '../../contracts/egress.ts'
 import { delay } from '../kit/deadline.ts'
 
 /** Why a request to the model waits. */
@@ -36,7 +37,6 @@ const MIN_WAIT_MS = 1_000
 const JITTER = 0.2
 /** A busy response later than this after the last wait begins a new outage. */
 const SAME_OUTAGE_MS = 60_000
-const RECONNECT_SECONDS = 5
 const BUSY: ReadonlySet<number> = new Set([429, 503])
 
 interface PatienceOptions {
@@ -59,7 +59,7 @@ export class Patience {
 
   /** Repeats the request while the response asks to wait, for at most `PATIENCE_MS`. `take` returns the last response. */
   async until<T>(ask: () => Promise<Attempt<T>>, signal: AbortSignal): Promise<T> {
-    // Other requests may begin a new outage. This one waits no longer for that.
+    // Limits this request alone: other requests can begin a new outage, which extends the common limit.
     let since: number | undefined
     for (let last: Wait | undefined; ; ) {
       const { busy, take } = await ask()
@@ -101,7 +101,7 @@ export class Patience {
 /** No connection could be opened, so nothing was sent. A replica of the proxy without a lease is not in its Service. */
 export const notConnected = (error: unknown): Attempt<never> => ({
   busy: {
-    ...{ status: 503, retryAfter: `${RECONNECT_SECONDS}`, rule: null },
+    ...{ status: 503, retryAfter: `${EGRESS_RETRY_AFTER_SECONDS}`, rule: null },
     sentence: 'no connection to the egress proxy could be opened.',
   },
   take() {

@@ -143,12 +143,9 @@ export async function composeEgress(
   })
 }
 
-/** Whether the proxy has a process that inserts credentials. The tree of a cluster adds its container for the same settings. */
-const hasBrokerIn = ({ sandboxes, credentialsFile, hasUserVault, models }: ApiConfig): boolean =>
-  sandboxes.kind === 'local' ||
-  credentialsFile !== undefined ||
-  hasUserVault ||
-  models.foundryUrl !== undefined
+/** Whether the proxy has a process that inserts credentials. In a cluster, the charts add its container for the same settings. */
+const hasBrokerIn = ({ sandboxes, credentialsFile, hasUserVault }: ApiConfig): boolean =>
+  sandboxes.kind === 'local' || credentialsFile !== undefined || hasUserVault
 
 /** The model server of an agent, at the addresses that an entry of the operator's list names for its host. */
 const routesOf =

@@ -20,7 +20,7 @@ export interface CheckNetwork {
 
 const LOOPBACK = '127.0.0.1'
 
-/** The sockets of the network are in a new folder for temporary files, which in a cluster no other container has. */
+/** Puts the sockets of the network in a new temporary folder. In a cluster, no other container mounts it. */
 export async function createCheckNetwork({ destinations, modelRoute }: CheckTarget): Promise<CheckNetwork> {
   const folder = await mkdtemp(join(tmpdir(), 'aw-check-'))
   const podUid = randomUUID()

@@ -137,7 +137,7 @@ async function openTunnel(
 async function responseOf(sent: ReturnType<typeof httpRequest>): Promise<IncomingMessage> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   sent.on('error', reject).on('response', resolve)
-  // After 101, Node emits nothing but this.
+  // After a response with 101, Node emits only this event.
   sent.on('upgrade', (_answer, socket) => {
     socket.destroy()
     reject(new Error('it changed the protocol'))

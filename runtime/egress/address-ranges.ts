@@ -8,6 +8,7 @@ import { METADATA_RANGES } from '../../contracts/metadata-ranges.ts'
 /** Never reached, even if an entry allows them: metadata services, and addresses that are not of a single host. */
 export const NEVER = [
   ...METADATA_RANGES.azure,
+  METADATA_RANGES.oracle,
   ...METADATA_RANGES.otherClouds,
   ...['0.0.0.0/8', '224.0.0.0/4', '240.0.0.0/4'],
   ...['::/128', 'fe80::/10', 'fec0::/10', 'ff00::/8'],

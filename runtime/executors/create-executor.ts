@@ -120,7 +120,7 @@ const withoutGrowth = (request: ExecRequest): ExecRequest => ({
 })
 
 const GREW =
-  'Since then, too many files, folders or links were added. Delete some with the file tools or in the folder itself, and try again.'
+  'Since then, too many files, folders or links were added. Delete files with the file tools or in the folder itself, and try again.'
 
 function withReason(result: ExecResult, full: string): ExecResult {
   const reason = `The command could not write to files, because ${full}`

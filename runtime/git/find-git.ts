@@ -73,7 +73,7 @@ async function followGitFile(folder: string, entry: string): Promise<FoundGit> {
   const common = await readLine(join(gitDir, 'commondir'))
   const commonDir = common === undefined ? gitDir : await realpath(resolve(gitDir, common)).catch(absent)
   if (commonDir === undefined) return { kind: 'broken' }
-  // Only a repository itself can hold a git directory at this place. Anybody can write `commondir`.
+  // Whoever made the folder can write any path into `commondir`, and cannot create a folder in `worktrees` of that repository.
   if (commonDir !== gitDir && dirname(gitDir) !== join(commonDir, 'worktrees'))
     return refused(`${gitDir} uses the objects of another repository (commondir)`)
   // Without this check, a downloaded folder could name any repository on this machine.

@@ -31,7 +31,7 @@ export async function readData(path: string, maxBytes: number): Promise<Buffer |
   }
 }
 
-/** Reads a small text file of one line. Git takes more lines as a part of the path in it. */
+/** Reads a small text file of one line. Throws `NotData` if it has more lines, because git reads them as part of the path. */
 export async function readLine(path: string): Promise<string | undefined> {
   const line = (await readData(path, 65_536))?.toString('utf8').replace(/[\r\n]+$/, '')
   if (line !== undefined && /[\r\n]/.test(line)) throw new NotData(`${path} has more than one line`)

@@ -25,7 +25,7 @@ export interface CredentialCheckStore {
   claimCredentialCheck(id: string): Promise<CredentialCheckRow | undefined>
   /** Records the verdict of a check that was begun. The first one stays. */
   endCredentialCheck(id: string, verdict: CredentialVerdict): Promise<void>
-  /** Returns `waiting` before the verdict, and undefined without such a check: it was deleted, with the data of its owner for example. */
+  /** Returns `waiting` until the verdict is recorded, and undefined if the check does not exist, for example after an erasure. */
   readCredentialVerdict(id: string): Promise<CredentialVerdict | 'waiting' | undefined>
   deleteCredentialCheck(id: string): Promise<void>
 }

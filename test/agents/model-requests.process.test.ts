@@ -138,7 +138,7 @@ function timedRequests(proxy: { readonly url: string }, gone = never, clock = { 
   return { ask, clock, waits }
 }
 
-it('has its whole patience again for the next outage, also after a wait that was cancelled', async () => {
+it('waits for up to five minutes again in a new outage, also after a cancelled wait', async () => {
   const proxy = await aModel((_request, index) =>
     index === 0 ? busy(100) : index === 1 ? busy(1) : { text: '' },
   )
@@ -155,7 +155,7 @@ it('has its whole patience again for the next outage, also after a wait that was
   expect([response.status, waits.length]).toEqual([200, 2])
 })
 
-it('gives up after five minutes, also if the server takes long for each answer', async () => {
+it('gives up after five minutes, also if each response is slow', async () => {
   const clock = { now: 0 }
   const proxy = await aModel(() => {
     clock.now += PATIENCE_MS / 2
@@ -167,7 +167,7 @@ it('gives up after five minutes, also if the server takes long for each answer',
   expect(waits).toHaveLength(2)
 })
 
-it('does not wait for a server that asks for more than its patience, and still waits for the next one', async () => {
+it('does not wait if `Retry-After` exceeds five minutes, and waits again in the next request', async () => {
   const proxy = await aModel((_request, index) => [busy(3_600), busy(1)][index] ?? { text: '' })
   const { ask, clock, waits } = timedRequests(proxy)
 

@@ -33,7 +33,7 @@ describe('AgentHost in a cluster on Azure', () => {
     expect(destinations).not.toContain(VAULT)
   })
 
-  it('still has one with a pattern that could include Copilot and accepts no token', () => {
+  it('has an Azure identity if a pattern includes Copilot without `accepts: github`', () => {
     const { classes } = readEgressPolicy()
     const pattern = { ...classes.agent.find(({ host }) => host === 'pypi.org'), host: '*.githubcopilot.com' }
     const agent = classes.agent.filter(({ host }) => !host.includes('githubcopilot'))

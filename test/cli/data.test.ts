@@ -6,7 +6,7 @@ test('an erasure names the date on which the vault purges the deleted credential
     'The vault keeps the deleted credentials, unreadable, and purges them on 2027-02-25.',
   )
   expect(whatIsLeft({ secretsPurgedBy: '2027-02-25T10:00:00.000Z' }).at(-1)).toBe(
-    'The vault keeps the deleted credentials, unreadable. It did not report when it purges them: on 2027-02-25 at the latest.',
+    'The vault keeps the deleted credentials, unreadable, and purges them by 2027-02-25. It did not report the exact date.',
   )
   expect(whatIsLeft({}).join(' ')).not.toContain('vault')
 })

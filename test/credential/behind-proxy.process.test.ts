@@ -210,7 +210,7 @@ it('reads the token from the vault, behind the proxy, if the proxy cannot insert
   expect(new Set(names.asked)).toEqual(new Set([LOGIN, VAULT, GITHUB, COPILOT]))
 })
 
-it('passes all connections of an agent on unread that has the token itself, also at hosts that accept tokens', async () => {
+it('passes TLS on unread for an agent that has the token itself, also to hosts with `accepts: github`', async () => {
   const { service, give, run } = await aRunOf(
     { kind: 'copilot' },
     {},

@@ -113,12 +113,12 @@ it('fails at once if the data of its owner is erased during the check, and store
 
   expect(await failure).toMatchObject({
     code: 'conflict',
-    message: expect.stringContaining('An operator has erased your data'),
+    message: expect.stringContaining('An operator erased your data'),
   })
   expect(await store.listUserCredentials()).toEqual([])
 })
 
-it('is refused with the next step while 4 others of its owner are checked, and not stored', async () => {
+it('is refused with the next step and not stored while 4 others of its owner are checked', async () => {
   const { startApi, startReplica, store } = await givenDeployment({ port: 443, checkMs: 60_000 })
   const api = await startApi()
   await startReplica(api.url, { isWithBroker: false })
@@ -127,8 +127,7 @@ it('is refused with the next step while 4 others of its owner are checked, and n
 
   expect(await codeOf(api.set(ACCEPTED, 'openai-compatible'))).toEqual({
     code: 'conflict',
-    message:
-      '4 of your credentials are checked at the moment, which is the limit. Set this one again in 60 seconds.',
+    message: '4 of your credentials are being checked, which is the limit. Set this one again in 60 seconds.',
   })
   expect(await store.listUserCredentials()).toEqual([])
   await store.eraseOwner(ADA.owner)
@@ -190,7 +189,7 @@ describe('a credential that cannot be checked in a cluster is stored, and the an
     expect(server.got).toEqual([])
   })
 
-  it('if its server changes the protocol, which holds up no later check', async () => {
+  it('if its server responds with 101, and later checks still run', async () => {
     const server = await startServer()
     const { startApi, startReplica } = await givenDeployment(server)
     const api = await startApi()

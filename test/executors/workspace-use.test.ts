@@ -177,7 +177,7 @@ describe('a full workspace', () => {
     expect(await use.begin(limits)).toMatchObject({ mayRun: true })
   })
 
-  it('forgives what a stopped command wrote until it ended, and not what a loop of them wrote', async () => {
+  it('ignores the growth of the first two stopped commands, and rejects commands after the third', async () => {
     const { use, write } = await aWorkspace()
     await use.begin(LIMITS)
     let number = 0

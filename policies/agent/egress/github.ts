@@ -4,7 +4,8 @@ import type { Destination } from './schema.ts'
 const OF_GITHUB = /^(?:\*\.|api\.)(?:github|(?:[a-z]+\.)?githubcopilot)\.com$/
 
 /**
- * Whether the proxy inserts an owner's token wherever an agent of kind `copilot` sends it: an operator's list may differ.
+ * Whether the proxy inserts the owner's token at each host of GitHub that an agent of kind `copilot` uses. The list of an operator may
+ * lack `accepts: github`.
  * `ofAgentHost`: the entries for AgentHost.
  */
 export function insertsGitHubToken(ofAgentHost: readonly Pick<Destination, 'host' | 'accepts'>[]): boolean {

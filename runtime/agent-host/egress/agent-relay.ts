@@ -109,7 +109,7 @@ export class AgentRelay {
     return given.length === wanted.length && timingSafeEqual(given, wanted)
   }
 
-  /** Passes the response of the proxy on unchanged, also a refusal. Repeats CONNECT while the proxy asks to wait or is gone. */
+  /** Passes the response of the proxy on unchanged, also a refusal. Repeats CONNECT while the proxy asks to wait or cannot be reached. */
   async #relay(client: Socket, target: string, head: Buffer): Promise<void> {
     const left = new AbortController()
     const leave = () => left.abort(new Error('the agent no longer waits'))
@@ -122,9 +122,12 @@ export class AgentRelay {
     const connectOnce = async (): Promise<Attempt<{ upstream: Socket; first: Buffer }>> => {
       last?.destroy()
       const token = await this.#options.fetchToken()
-      const dialled = await dial(this.#options.proxy).catch((error: unknown) => notConnected(error))
-      if ('busy' in dialled) return dialled
-      const upstream = dialled
+      let upstream: Socket
+      try {
+        upstream = await dial(this.#options.proxy)
+      } catch (error) {
+        return notConnected(error)
+      }
       last = upstream
       this.#hold(upstream)
       if (client.destroyed) upstream.destroy()

@@ -8,7 +8,7 @@ import type { ModelProxy } from './model-config.ts'
 export interface ModelRequestsOptions {
   readonly proxy: ModelProxy
   readonly onWait: OnModelWait
-  /** Aborted when the agent runtime has ended: it then cancels no request itself. */
+  /** Aborted when the agent runtime ends, because it then cancels no request itself. */
   readonly gone: AbortSignal
   /** @default monotonic time, in milliseconds */
   readonly now?: () => number

@@ -69,7 +69,7 @@ export function createCredentialCheck({ askServer, routeTo, hosts, gitServer }: 
   }
 }
 
-/** The egress proxy reads a value from the vault to check it, so the vault has one that is refused. */
+/** The vault has a refused value too, because the egress proxy reads it there to check it. */
 const effectFor = ({ row }: NewCredential): string =>
   vaultVersionOf(row) === undefined
     ? 'Nothing was stored.'

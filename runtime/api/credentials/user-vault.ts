@@ -17,8 +17,8 @@ export interface UserVault {
   /** Writes a new version of the owner's secret and returns its id. */
   write(of: Of, value: string): Promise<string>
   /**
-   * The newest version of the owner's secret is disabled afterwards and does not contain the value, or the secret is deleted. If this
-   * fails, the error contains `effect`, which tells the caller what remains.
+   * Disables the secret: writes a newest version that is disabled and does not contain the value. Succeeds if the secret is deleted. If it
+   * fails, the error contains `effect`, which describes the remaining state.
    */
   disable(of: Of, effect: string): Promise<void>
   /**
@@ -115,7 +115,7 @@ const explain =
   (error: unknown): never => {
     if (!(error instanceof SandboxError)) throw error
     const remedy = REMEDIES[error.code] ?? nextStep
-    const message = `The vault of users' credentials did not accept the change: ${error.message}. ${effect}. ${remedy}`
+    const message = `The vault of users' credentials did not confirm the change: ${error.message}. ${effect}. ${remedy}`
     throw new SandboxError(error.code, message, { cause: error })
   }
 

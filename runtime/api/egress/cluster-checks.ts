@@ -36,13 +36,13 @@ const NO_REPLICA = 'no replica of the egress proxy is connected to the service'
 const erased = () =>
   new SandboxError(
     'conflict',
-    'An operator has erased your data while this credential was checked, so it is not set. Set it again if you continue to use the service.',
+    'An operator erased your data while this credential was checked, so it was not set. If you still use the service, set it again.',
   )
 
 const tooMany = (waitMs: number) =>
   new SandboxError(
     'conflict',
-    `${WAITING_CHECKS.perOwner} of your credentials are checked at the moment, which is the limit. Set this one again in ${waitMs / 1000} seconds.`,
+    `${WAITING_CHECKS.perOwner} of your credentials are being checked, which is the limit. Set this one again in ${waitMs / 1000} seconds.`,
   )
 
 export interface ClusterChecks extends ReplicaChecks {

@@ -63,7 +63,7 @@ export function createNetworkRules(policy: EgressPolicy): NetworkRules {
   }
 }
 
-/** If one entry of GitHub accepts no token, the agent has the token itself, and trusts no certificate of the proxy. */
+/** If an entry of GitHub lacks `accepts: github`, the agent has the token itself and trusts no certificate of the proxy, so the proxy passes TLS on unread. */
 function ofAgentHost(egress: ResolvedEgress): ListedDestination[] {
   const all = allowlist(egress, 'agent', 'proxy').filter((one) => !isForCommands(one))
   if (insertsGitHubToken(all)) return all

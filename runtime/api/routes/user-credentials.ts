@@ -39,7 +39,7 @@ export const userCredentialRoutes: FastifyPluginAsyncZod<
     ...schema,
     operationId: 'setCredential',
     summary:
-      'Set a credential for the runs of the caller; no response contains its value. A value that its server does not accept is refused and not used; only a vault keeps it, in an old version, until the data of the caller is erased',
+      'Set a credential for the runs of the caller; no response contains its value. A value that its server rejects is not used; a vault keeps it in an old version until the data of the caller is erased',
     params: KindParams,
     body: SetUserCredential,
     response: { 200: SetUserCredentialAnswer, ...problems(403, 409, 415, 502, 503) },

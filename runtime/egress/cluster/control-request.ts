@@ -17,7 +17,7 @@ interface ControlRequest {
   readonly headers?: Readonly<Record<string, string | number>>
 }
 
-/** A request with the token of this replica. The caller sends the body and ends it. */
+/** Opens a request with the token of this replica. The caller writes the body and ends the request. */
 export async function controlRequest(
   { url, tokenFile }: ControlPlace,
   { path, method, signal, headers }: ControlRequest,

@@ -139,7 +139,7 @@ export class WorkspaceUse {
     watch().catch(() => undefined)
     return () => {
       ended.abort()
-      // A stopped command may write until it ends. That growth must not reject later commands, unless more are stopped.
+      // A stopped command may write until it ends. This growth is ignored for the first stopped commands.
       if (isStopped) for (const full of this.#full.values()) forgetGrowth(full)
       this.#lastLook = this.#look(limits)
     }
@@ -164,7 +164,7 @@ export class WorkspaceUse {
       began,
       signal: withTimeout(CONFIRM_MS, this.#closing.signal),
     })
-    // A command that deletes folders makes them vanish, and so does a command that moves them to hide its files.
+    // Folders vanish if the command deletes them, or moves them to hide its files.
     if (written.onlyVanished) return isOver(counted(growth), SUSPICIOUS)
     return !written.isComplete || isOver(written, NOISE)
   }
@@ -276,7 +276,7 @@ interface Full {
   stops: number
 }
 
-/** How often the growth during a stopped command is forgiven. A loop of commands that are stopped must not grow the workspace. */
+/** Number of stopped commands whose growth is ignored. Without it, a loop of stopped commands could fill the disk. */
 const FORGIVEN_STOPS = 2
 
 function forgetGrowth(full: Full): void {

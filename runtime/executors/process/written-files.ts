@@ -1,5 +1,6 @@
 import { constants, type Stats } from 'node:fs'
 import { type FileHandle, lstat, open, opendir } from 'node:fs/promises'
+import { errnoOf } from '../../kit/errors.ts'
 import { type Amount, isOver } from './disk.ts'
 
 export interface Search {
@@ -45,7 +46,7 @@ export async function writtenFiles(search: Search): Promise<Written> {
   }
 }
 
-const isAbsent = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT'
+const isAbsent = (error: unknown): boolean => errnoOf(error) === 'ENOENT'
 
 class Counter {
   #bytes = 0

@@ -65,7 +65,7 @@ export interface FilterOptions {
   readonly permitsSetGroupId?: boolean
   /**
    * Allows `openat2`, which the workspace engine needs. The filter cannot check the mode of files created with
-   * it. It rejects `linkat` for open files instead of rejecting `O_TMPFILE`.
+   * it, and cannot reject `O_TMPFILE`. It therefore rejects `linkat` for open files.
    */
   readonly permitsOpenat2?: boolean
 }

@@ -18,7 +18,7 @@ import { parseSettings } from './settings-file.ts'
 /** How many of the caller's last runs are looked at. */
 const MAX_RUNS = 200
 
-/** A file that differs in thousands of lines is shown as replaced. The comparison blocks the service. */
+/** Limit of the comparison, which blocks the event loop. Beyond it, the diff replaces the whole file. */
 const MAX_COMPARE_MS = 40
 
 interface LastRuns {

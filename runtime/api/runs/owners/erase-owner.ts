@@ -63,7 +63,7 @@ async function* erase(
 ): AsyncGenerator<ErasedData> {
   const { store, log, eraseSecrets } = deps
   const purged = purgeIn(await eraseSecrets?.(owner))
-  // An erasure that breaks off is continued by another one, which finds no secrets any more.
+  // Another erasure, which continues this one if it breaks off, may not get the exact date.
   if (purged) log.info('the secrets of an owner were deleted', purged)
   // The keys first, so that no new run can be started with them.
   const keys = await store.eraseOwner(owner)
@@ -79,8 +79,9 @@ async function* erase(
     counts.runs += 1
     yield progress()
   }
-  // The person can have set a credential in between.
+  // The owner may have set a credential since the first deletion.
   const late = purgeIn(await eraseSecrets?.(owner))
+  if (late) log.info('the secrets of an owner were deleted', late)
   // Contents that the erased runs used are unused now.
   await store.eraseOwner(owner)
   // A person who signs in can have started a run in between, without a key. Then this is not complete.
