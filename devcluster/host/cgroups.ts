@@ -66,3 +66,18 @@ export function removeCgroup(folder: string): boolean {
     return (error as NodeJS.ErrnoException).code === 'ENOENT'
   }
 }
+
+/** Kills all processes in a control group and in the groups below it. */
+export function killCgroup(folder: string): void {
+  try {
+    for (const entry of readdirSync(folder, { withFileTypes: true })) {
+      if (entry.isDirectory()) killCgroup(join(folder, entry.name))
+    }
+    for (const pid of readFileSync(join(folder, 'cgroup.procs'), 'utf8').split('\n')) {
+      // A process of another PID namespace is listed as 0, which would be the group of this process.
+      if (Number(pid) > 0) process.kill(Number(pid), 'SIGKILL')
+    }
+  } catch (error) {
+    if (!['ENOENT', 'ENODEV', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+  }
+}

@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { removeCgroup } from './cgroups.ts'
+import { killCgroup, removeCgroup } from './cgroups.ts'
 import { deleteLink } from './links.ts'
 import { isAlive } from './process-identity.ts'
 import { type ClusterState, folderAgeMs, listSlots, readState, slotFolder } from './run-folder.ts'
@@ -15,7 +15,7 @@ export async function sweepCluster(slot: number): Promise<void> {
   const state = readState(folder)
   if (state) await endProcesses(state)
   if (state?.link) await deleteLink(state.link)
-  if (state) await removeCgroups(state.cgroups)
+  if (state) await removeCgroups(state)
   rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
 }
 
@@ -27,13 +27,20 @@ async function endProcesses({ processes }: ClusterState): Promise<void> {
   while (processes.some(isAlive) && Date.now() < deadline) await sleep(20)
 }
 
-/** Processes of a killed namespace need a moment to leave their control groups. */
-async function removeCgroups(folders: readonly string[]): Promise<void> {
+/**
+ * Ends what is still in the control groups, and removes them. Processes of a killed namespace need a moment to leave. One that
+ * forked in the moment its parent was killed is in no state file and gets no signal of the kernel.
+ */
+async function removeCgroups({ slot, startedAt, cgroups }: ClusterState): Promise<void> {
+  // Another sweep may have finished, and the next cluster may have taken the slot and its names.
+  const isSame = () => readState(slotFolder(slot))?.startedAt === startedAt
+  const isLeft = (folder: string) => !removeCgroup(folder)
   const deadline = Date.now() + DEADLINE_MS
-  let left = folders.filter((folder) => !removeCgroup(folder))
-  while (left.length > 0 && Date.now() < deadline) {
+  let left = cgroups.filter(isLeft)
+  while (left.length > 0 && Date.now() < deadline && isSame()) {
+    for (const folder of left) killCgroup(folder)
     await sleep(20)
-    left = left.filter((folder) => !removeCgroup(folder))
+    left = left.filter(isLeft)
   }
 }
 

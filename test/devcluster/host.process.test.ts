@@ -1,15 +1,20 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { completeOptions } from '../../devcluster/cluster-options.ts'
 import { deferred } from '../../devcluster/deferred.ts'
+import { MAX_SLOTS } from '../../devcluster/host/addresses.ts'
+import { createCgroups } from '../../devcluster/host/cgroups.ts'
 import { startDaemon } from '../../devcluster/host/daemon.ts'
 import { chooseFreePorts, withFreePorts } from '../../devcluster/host/free-ports.ts'
 import { installCommand, missingPackages } from '../../devcluster/host/packages.ts'
 import { whyNoNodes } from '../../devcluster/host/privileges.ts'
 import { identityOf, isAlive } from '../../devcluster/host/process-identity.ts'
+import { slotFolder, writeState } from '../../devcluster/host/run-folder.ts'
+import { sweepCluster } from '../../devcluster/host/sweep.ts'
 import { createTogether } from '../../devcluster/host/together.ts'
 import { waitUntil } from '../../devcluster/host/wait-until.ts'
 import { until } from '../helpers/until.ts'
@@ -152,5 +157,41 @@ describe('options', () => {
     [{ nodes: 2, gvisor: true }, 2],
   ])('%j make %i nodes', (given, nodes) => {
     expect(completeOptions(given).nodes).toBe(nodes)
+  })
+})
+
+describe.skipIf(whyNoNodes() !== undefined)(`sweepCluster (${whyNoNodes() ?? 'real'})`, () => {
+  // A number that no cluster takes.
+  const slot = MAX_SLOTS + process.pid
+  const owner = { pid: process.pid, startTicks: 'of a dead owner' }
+
+  /** A process in the group of a node that no state file names, as after a fork while its parent was killed. */
+  function startUnrecorded() {
+    const child = spawn('sleep', ['600'], { stdio: 'ignore' })
+    const ended = new Promise((resolve) => child.once('exit', (_, signal) => resolve(signal)))
+    const cgroups = createCgroups(`awtest${slot}`)
+    for (const folder of cgroups) {
+      const inner = join(folder, 'pod')
+      mkdirSync(inner)
+      if (existsSync(join(inner, 'cpuset.cpus'))) {
+        for (const file of ['cpuset.cpus', 'cpuset.mems'])
+          writeFileSync(join(inner, file), readFileSync(join(folder, file), 'utf8'))
+      }
+      writeFileSync(join(inner, 'cgroup.procs'), String(child.pid))
+    }
+    mkdirSync(slotFolder(slot), { recursive: true })
+    const rest = { options: {}, ready: false, processes: [], nodes: [], pathFolders: [] }
+    writeState(slotFolder(slot), { slot, owner, startedAt: 'now', cgroups, ...rest })
+    return { child, ended, cgroups }
+  }
+
+  it('ends a process of a node that no state file names', async ({ onTestFinished }) => {
+    const { child, ended, cgroups } = startUnrecorded()
+    onTestFinished(() => void child.kill('SIGKILL'))
+
+    await sweepCluster(slot)
+
+    expect(await ended).toBe('SIGKILL')
+    expect([...cgroups, slotFolder(slot)].filter((folder) => existsSync(folder))).toEqual([])
   })
 })
