@@ -14,7 +14,8 @@ export const FOUND: readonly RoundRequest[] = [
   { backend: 'postgres', seed: 4004, runs: 10 },
   // A process stands still between the commit of a run and the start of its driver.
   { backend: 'two-replicas', seed: 4005, runs: 10 },
-  // The sandbox is killed after the last turn has ended and before the run has.
+  // The sandbox is killed after the last turn has ended and before the run has. Another defect, in 1 of 20 executions: a service
+  // stops while it gives back the sandbox of a suspended run.
   { backend: 'two-replicas', seed: 3, runs: 10 },
   // The database refuses the read with which a local sandbox gets its network.
   { backend: 'postgres', seed: 20_007, runs: 10 },

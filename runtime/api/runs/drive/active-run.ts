@@ -283,6 +283,8 @@ export class ActiveRun {
       if (!this.isAbandoned) throw error
       await this.#departure.leave()
     }
+    // If the run was suspended while it was handed over, nobody else gives the sandbox back.
+    await this.#suspending?.catch(() => undefined)
   }
 
   /** Releases the sandbox and stores the end of the run, unless another process drives the run. */
