@@ -6,6 +6,7 @@ import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { loadCredentials } from '../../runtime/api/credentials/credentials.ts'
 import { placeholderOf, shapeOf } from '../../runtime/api/credentials/placeholder.ts'
 import { keyTexts } from '../../runtime/kit/client-certificate.ts'
+import { createLog } from '../../runtime/kit/log.ts'
 import { createTestAuthority } from '../fakes/test-authority.ts'
 
 const KEY = new Uint8Array(32).fill(7)
@@ -162,7 +163,16 @@ describe('a client certificate', () => {
   it('may have expired when the service starts, because only its hosts need it', async () => {
     const late = clients.clientFor('late', { from: new Date(Date.now() - 40 * 86_400_000) })
 
-    await expect(loadCredentials(aFile(CERTIFICATE, late.pem).file)).resolves.toMatchObject({ ids: ['corp'] })
+    const lines: string[] = []
+    const log = createLog({ level: 'warn', write: (line) => void lines.push(line) })
+
+    const credentials = await loadCredentials(aFile(CERTIFICATE, late.pem).file, { log })
+    await loadCredentials(aFile(CERTIFICATE, builder.pem).file, { log })
+
+    expect(credentials.ids).toEqual(['corp'])
+    expect(lines.map((line) => JSON.parse(line))).toEqual([
+      expect.objectContaining({ credential: 'corp', reason: expect.stringContaining('has expired at') }),
+    ])
   })
 
   it('that became unusable is an error that names the credential, and not the value', async () => {

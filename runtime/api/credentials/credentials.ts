@@ -1,8 +1,9 @@
 import { type FileHandle, open, readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { MAX_CREDENTIAL_LENGTH } from '../../../contracts/egress.ts'
-import { keyTexts, parseClientCertificate } from '../../kit/client-certificate.ts'
+import { keyTexts, parseClientCertificate, validityFault } from '../../kit/client-certificate.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
+import { type Log, silentLog } from '../../kit/log.ts'
 import { type CredentialEntry, parseCredentialsFile } from './credentials-file.ts'
 import { mintInstallationToken } from './github-app.ts'
 import { type PlaceholderFor, placeholderOf, type Shape, shapeOf } from './placeholder.ts'
@@ -53,12 +54,14 @@ export interface CredentialOptions {
   readonly place?: FilePlace
   /** The company's proxy, `http://HOST:PORT`, through which tokens of GitHub Apps are created. */
   readonly upstreamProxy?: string | undefined
+  /** @default nothing is logged */
+  readonly log?: Pick<Log, 'warn'>
 }
 
 /** Reads the operator's list, and every value once: a credential that cannot be read stops the service. */
 export async function loadCredentials(
   file: string,
-  { place = 'laptop', upstreamProxy }: CredentialOptions = {},
+  { place = 'laptop', upstreamProxy, log = silentLog }: CredentialOptions = {},
 ): Promise<Credentials> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new SandboxError('invalid_config', `AGENTWEAVER_CREDENTIALS_FILE: ${messageOf(cause)}`, { cause })
@@ -70,7 +73,7 @@ export async function loadCredentials(
   for (const { id, kind, file: valueFile, githubApp } of entries) {
     if (githubApp) await readPrivate(at(githubApp.keyFile), id)
     if (valueFile === undefined) continue
-    if (kind) keys.push(...keyTexts(await readCertificate(at(valueFile), id)))
+    if (kind) keys.push(...(await keyTextsOf(at(valueFile), { id, log })))
     else values.set(id, await readValue(at(valueFile), id))
   }
   const known = new Map(entries.map((entry) => [entry.id, entry]))
@@ -119,11 +122,21 @@ async function readValue(file: PrivateFile, id: string): Promise<string> {
   )
 }
 
-/** An expired certificate does not stop the service: the proxy refuses the requests that need it. */
 async function readCertificate(file: PrivateFile, id: string) {
   const parsed = parseClientCertificate(await readPrivate(file, id))
   if (parsed.ok) return parsed.certificate
   throw refused(id, `${file.path} cannot be used as a client certificate: ${parsed.reason}`)
+}
+
+/** An expired certificate does not stop the service: the proxy refuses the requests that need it. */
+async function keyTextsOf(
+  file: PrivateFile,
+  { id, log }: { readonly id: string; readonly log: Pick<Log, 'warn'> },
+): Promise<string[]> {
+  const certificate = await readCertificate(file, id)
+  const reason = validityFault(certificate, Date.now())
+  if (reason !== undefined) log.warn('a client certificate cannot be used', { credential: id, reason })
+  return keyTexts(certificate)
 }
 
 /** Reads a small file that only its owner can use. */
