@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { CredentialId } from './egress.ts'
+import { CredentialId, CredentialKind } from './egress.ts'
 
 /** Plain HTTP only to this machine. */
 const ApiUrl = z
@@ -30,7 +30,24 @@ export const CredentialFields = z.strictObject({
     .string()
     .regex(/^[A-Z][A-Z0-9_]{0,63}$/, 'must be of A-Z, 0-9 and "_"')
     .optional(),
+  /**
+   * The value is the client certificate with which the proxy connects: the certificate chain and the private key, in PEM.
+   * @default a token for a header
+   */
+  kind: CredentialKind.optional(),
 })
+
+/** A client certificate is in no header, so commands need no placeholder. */
+export const KIND_FITS = {
+  path: ['kind'],
+  message: '"client-certificate" has no "variable" and no "githubApp"',
+}
+export const kindFits = ({
+  kind,
+  ...others
+}: Pick<z.infer<typeof CredentialFields>, 'kind' | 'variable'> & {
+  readonly githubApp?: object | undefined
+}) => kind === undefined || (others.variable ?? others.githubApp) === undefined
 
 export const hasIdTwice = (entries: readonly { readonly id: string }[]): boolean =>
   new Set(entries.map(({ id }) => id)).size < entries.length

@@ -41,8 +41,14 @@ export const CredentialId = z
   .string()
   .regex(/^[a-z][a-z0-9-]{0,39}$/, 'must be of a-z, 0-9 and "-", and begin with a letter')
 
+/** A certificate chain with an RSA key of 4096 bits has about 10,000 characters. */
+export const MAX_CREDENTIAL_LENGTH = 16_384
+
 /** The value of a credential. It must never be in a log, an event or an error. */
-export const CredentialValue = z.string().min(1).max(4096)
+export const CredentialValue = z.string().min(1).max(MAX_CREDENTIAL_LENGTH)
+
+/** How the proxy uses a credential that is not a token for a header. */
+export const CredentialKind = z.literal('client-certificate')
 
 /** What the commands of a sandbox hold instead of a credential. It has no value outside the sandbox. */
 const EgressPlaceholder = z.strictObject({ credential: CredentialId, value: z.string().min(16).max(4096) })
@@ -84,6 +90,8 @@ export const EgressDestination = z.strictObject({
    * only replaces the placeholder.
    */
   attach: z.strictObject({ user: z.string().max(128).optional() }).optional(),
+  /** The proxy presents the credential as its client certificate. Requests carry no credential then. */
+  credentialKind: CredentialKind.optional(),
 })
 export type EgressDestination = z.infer<typeof EgressDestination>
 

@@ -23,6 +23,10 @@ export function modelMistakes(
       `models.openaiCompatible.credential: egress.credentials has no entry ${key}`,
     ],
     [
+      credentials.some(({ id, kind }) => id === key && kind !== undefined),
+      `models.openaiCompatible.credential: ${key} is a client certificate, and the key of a model server must be a token`,
+    ],
+    [
       foundry !== undefined && azure?.modelHost === undefined,
       'models.foundry: is there, but infra.azure.modelHost is missing: name the resource in the stack file (model), and run "pulumi up" and "npm run environment" again',
     ],

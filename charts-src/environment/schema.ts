@@ -1,5 +1,11 @@
 import * as z from 'zod'
-import { CredentialFields, GitHubAppPlace, hasIdTwice } from '../../contracts/credentials.ts'
+import {
+  CredentialFields,
+  GitHubAppPlace,
+  hasIdTwice,
+  KIND_FITS,
+  kindFits,
+} from '../../contracts/credentials.ts'
 import { UpstreamProxyUrl } from '../../contracts/egress-proxy-env.ts'
 import { Slice } from '../../contracts/names.ts'
 import { InfraOutputs } from '../../contracts/outputs.ts'
@@ -146,13 +152,13 @@ const RootCertificate = z
     'must be one certificate in PEM',
   )
 
-/** The value is in the Secret for credentials, under the id: a token, or the private key of the GitHub App. */
+/** The value is in the Secret for credentials, under the id: a token, a client certificate, or the private key of the GitHub App. */
 const CredentialPlace = CredentialFields.extend({
   githubApp: GitHubAppPlace.refine(({ apiUrl }) => isServerUrl(apiUrl), {
     message: 'must be an https URL with a host name in lower case',
     path: ['apiUrl'],
   }).optional(),
-})
+}).refine(kindFits, KIND_FITS)
 
 /** The addresses of one server. A larger range would open a part of a network to the API and to the proxy. */
 const ServerRange = Range.refine((text) => {

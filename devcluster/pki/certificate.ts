@@ -24,6 +24,8 @@ export interface Leaf {
   readonly usage: 'client' | 'server'
   /** DNS names and IPv4 addresses of the server. */
   readonly names?: readonly string[]
+  /** The beginning of its validity. @default a minute ago */
+  readonly from?: Date
 }
 
 const VALID_DAYS = 30
@@ -45,14 +47,14 @@ export function createAuthority(commonName: string): Authority {
 }
 
 /** A certificate for one client or server, signed by `authority`. */
-export function issueCertificate(authority: Authority, { subject, usage, names = [] }: Leaf): KeyPair {
+export function issueCertificate(authority: Authority, { subject, usage, names = [], from }: Leaf): KeyPair {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const extensions = [
     extension('2.5.29.15', true, bits(DIGITAL_SIGNATURE, 7)),
     extension('2.5.29.37', false, sequence(oid(EXTENDED_USAGE[usage]))),
     ...(names.length > 0 ? [extension('2.5.29.17', false, sequence(...names.map(alternativeName)))] : []),
   ]
-  const body = { subject, issuer: authority.subject, publicKey, extensions }
+  const body = { subject, issuer: authority.subject, publicKey, extensions, from }
   return { certificate: buildCertificate(body, authority.signingKey), key: pemOf(privateKey) }
 }
 
@@ -89,10 +91,13 @@ interface Body {
   readonly issuer: Subject
   readonly publicKey: KeyObject
   readonly extensions: readonly Uint8Array[]
+  readonly from?: Date | undefined
 }
 
-function buildCertificate({ subject, issuer, publicKey, extensions }: Body, signer: KeyObject): string {
-  const from = new Date(Date.now() - 60_000)
+function buildCertificate(
+  { subject, issuer, publicKey, extensions, from = new Date(Date.now() - 60_000) }: Body,
+  signer: KeyObject,
+): string {
   const to = new Date(from.getTime() + VALID_DAYS * 86_400_000)
   const serial = randomBytes(16)
   serial[0] = ((serial[0] ?? 0) & 0x7f) | 0x40

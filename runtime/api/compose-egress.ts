@@ -80,7 +80,7 @@ export async function composeEgress(
   if (sandboxes.kind === 'kubernetes' && port === undefined) return { provider }
   const policy = await readPolicy(config)
   refuseUnknownCredentials(policy, credentials)
-  const rules = createNetworkRules(policy)
+  const rules = createNetworkRules(policy, credentials.isCertificate)
   const clock = () => new Date()
   const budgets = new ModelBudgets(store)
   const shares = new ByteShares({ store })

@@ -72,6 +72,7 @@ export async function composeRunService(
     ? loadCredentials(config.credentialsFile, {
         place: config.sandboxes.kind === 'local' ? 'laptop' : 'pod',
         upstreamProxy: config.egressUpstreamProxy,
+        log,
       })
     : NO_CREDENTIALS)
   const forbidden = await privateFoldersOf(config, credentials.files)

@@ -35,7 +35,7 @@ export function decide(generation: EgressGeneration | undefined, question: Quest
     return refuse('run-ended', 'the sandbox has no network access any more', 'Start a new run.')
   if (question.protocol === 'model') return decideModel(generation, question)
   if (generation.restriction === 'no-network' && question.caller === 'commands') return NO_NETWORK
-  const named = generation.destinations.filter(({ host }) => matches(host, question))
+  const named = generation.destinations.filter(({ host }) => matches(host, question)).sort(credentialsFirst)
   if (named.length === 0) return notListed(generation, question)
   const faults = named.map((destination) => faultOf(destination, generation, question))
   const allowed = named[faults.indexOf(undefined)]
@@ -44,6 +44,10 @@ export function decide(generation: EgressGeneration | undefined, question: Quest
   return faults.reduce((closest, fault) => ((fault?.check ?? 0) > (closest?.check ?? 0) ? fault : closest))
     ?.decision as Decision
 }
+
+/** A pattern such as `*.example.com` may match the host of a credential too. Its TLS must not be passed on unread then. */
+const credentialsFirst = (a: EgressDestination, b: EgressDestination): number =>
+  Number(b.credential !== undefined) - Number(a.credential !== undefined)
 
 /** A restriction of the network applies to commands. Only a frozen run may not ask its model. */
 function decideModel({ modelRoute: route }: EgressGeneration, { caller, host, port }: Question): Decision {

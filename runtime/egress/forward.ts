@@ -6,6 +6,7 @@ import { CredentialEchoed } from './credentials/echo.ts'
 import { ECHOED, type Passed } from './credentials/gate.ts'
 import { asHeader, type Refusal } from './refusals.ts'
 import { forwardedHeaders, headersNamed } from './request-headers.ts'
+import { clientFault } from './upstream-tls.ts'
 
 /** A judged request, and the connection for it. */
 export interface Outgoing {
@@ -41,7 +42,7 @@ export function forward(forwarded: Forwarded): void {
     if (response.headersSent) response.destroy()
     else endWith(response, 502, failure(forwarded, reason))
   }
-  sent.on('error', () => fail())
+  sent.on('error', (error) => fail(clientFault(error)))
   sent.on('upgrade', (_answer, upgraded) => {
     upgraded.destroy()
     fail('the host changed the protocol')

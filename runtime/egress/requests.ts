@@ -137,10 +137,10 @@ export class Requests {
   async #passGate(
     asked: Asked,
     response: ServerResponse,
-    { destination: { credential, attach } }: Admitted,
+    { destination: { credential, attach, credentialKind: kind } }: Admitted,
   ): Promise<{ readonly ok: true; readonly passed?: Passed } | { readonly ok: false }> {
     if (credential === undefined) return { ok: true }
-    const passage = await (this.#options.gate?.pass({ ...asked, response, credential, attach }) ??
+    const passage = await (this.#options.gate?.pass({ ...asked, response, credential, attach, kind }) ??
       NO_CREDENTIALS)
     if (passage.kind === 'passed') return { ok: true, passed: passage }
     const { status, sentence } = deny(this.#options, asked, passage.refusal)

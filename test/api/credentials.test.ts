@@ -1,10 +1,13 @@
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { loadEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { loadCredentials } from '../../runtime/api/credentials/credentials.ts'
 import { placeholderOf, shapeOf } from '../../runtime/api/credentials/placeholder.ts'
+import { keyTexts } from '../../runtime/kit/client-certificate.ts'
+import { createLog } from '../../runtime/kit/log.ts'
+import { createTestAuthority } from '../fakes/test-authority.ts'
 
 const KEY = new Uint8Array(32).fill(7)
 const VALUE = 'ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'
@@ -134,4 +137,76 @@ it.for([
   const entry = `{ host: api.acme.dev, ports: [443], ${fields}, credential: git, why: a host of the test }`
 
   expect(() => policyWith(entry)).toThrow(reason)
+})
+
+const CERTIFICATE = '{ id: corp, file: token, kind: client-certificate }'
+const clients = createTestAuthority()
+const builder = clients.clientFor('builder')
+
+describe('a client certificate', () => {
+  it('is read with its chain and its key, again at each use, and the redactor learns the key alone', async () => {
+    const { file, folder } = aFile(CERTIFICATE, `words\n${builder.key}${builder.certificate}`)
+    const credentials = await loadCredentials(file)
+    const next = clients.clientFor('next')
+    const before = await credentials.read('corp')
+    writeFileSync(join(folder, 'token'), next.pem)
+
+    expect(before).toBe(`${builder.certificate}${builder.key}`)
+    expect(await credentials.read('corp')).toBe(next.pem)
+    expect(credentials.isCertificate('corp')).toBe(true)
+    expect(credentials.files).toEqual([join(folder, 'token')])
+    expect(credentials.secrets).toEqual(keyTexts(builder))
+    // A line that every certificate has would be redacted everywhere.
+    expect(credentials.secrets.join('\n')).not.toContain('-----')
+  })
+
+  it('may have expired when the service starts, because only its hosts need it', async () => {
+    const late = clients.clientFor('late', { from: new Date(Date.now() - 40 * 86_400_000) })
+
+    const lines: string[] = []
+    const log = createLog({ level: 'warn', write: (line) => void lines.push(line) })
+
+    const credentials = await loadCredentials(aFile(CERTIFICATE, late.pem).file, { log })
+    await loadCredentials(aFile(CERTIFICATE, builder.pem).file, { log })
+
+    expect(credentials.ids).toEqual(['corp'])
+    expect(lines.map((line) => JSON.parse(line))).toEqual([
+      expect.objectContaining({ credential: 'corp', reason: expect.stringContaining('has expired at') }),
+    ])
+  })
+
+  it('that became unusable is an error that names the credential, and not the value', async () => {
+    const { file, folder } = aFile(CERTIFICATE, builder.pem)
+    const credentials = await loadCredentials(file)
+    writeFileSync(join(folder, 'token'), builder.key)
+    const reading = credentials.read('corp')
+
+    await expect(reading).rejects.toThrow('credential corp')
+    await expect(reading).rejects.toThrow('no certificate')
+    await expect(reading).rejects.not.toThrow(keyTexts(builder)[1])
+  })
+
+  it.for([
+    ['a token', CERTIFICATE, VALUE, 'must have one private key'],
+    [
+      'the key of another',
+      CERTIFICATE,
+      `${builder.certificate}${clients.clientFor('x').key}`,
+      'does not fit',
+    ],
+    ['too large a file', CERTIFICATE, `${builder.pem}${' '.repeat(16_384)}`, 'not a small file'],
+    [
+      'a variable',
+      '{ id: corp, file: token, kind: client-certificate, variable: CORP }',
+      builder.pem,
+      'has no "variable"',
+    ],
+    ['another kind', '{ id: corp, file: token, kind: password }', builder.pem, 'client-certificate'],
+    ['no kind', '{ id: corp, file: token }', builder.pem, 'one value'],
+  ] as const)('does not start the service with %s', async ([_name, entry, value, reason]) => {
+    const loading = loadCredentials(aFile(entry, value).file)
+
+    await expect(loading).rejects.toThrow(reason)
+    await expect(loading).rejects.not.toThrow(keyTexts(builder)[1])
+  })
 })

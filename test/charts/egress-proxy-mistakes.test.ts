@@ -25,6 +25,12 @@ it.for<[string, object, object, string]>([
     'egress.credentials.0: Unrecognized key',
   ],
   [
+    'a variable for a client certificate',
+    CREDENTIALS_SIZE,
+    { credentials: [{ id: 'a', kind: 'client-certificate', variable: 'A' }] },
+    'egress.credentials.0.kind: "client-certificate" has no "variable"',
+  ],
+  [
     'another mode',
     CREDENTIALS_SIZE,
     { mode: 'closed', credentials: CREDENTIALS },

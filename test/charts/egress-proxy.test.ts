@@ -46,6 +46,7 @@ describe.each(['dev', 'local', 'prod', 'pr-example'] as const)('%s in mode proxy
 const CREDENTIALS = [
   { id: 'git', variable: 'GIT_TOKEN' },
   { id: 'app', githubApp: { appId: 1, installationId: 2, repository: 'owner/name' } },
+  { id: 'corp', kind: 'client-certificate' },
 ]
 const ROOT = '-----BEGIN CERTIFICATE-----\nTm9uZQ==\n-----END CERTIFICATE-----\n'
 const CREDENTIALS_SIZE = { ...PROXY_SIZE, credentials: PROXY_SIZE.container }
@@ -141,6 +142,7 @@ describe('a pod of the egress proxy with credentials', () => {
         id: 'app',
         githubApp: { ...CREDENTIALS[1]?.githubApp, apiUrl: 'https://api.github.com', keyFile: `${at}/app` },
       },
+      { id: 'corp', kind: 'client-certificate', file: `${at}/corp` },
     ])
     expect(pod.containers[0].env).toContainEqual({
       name: 'AGENTWEAVER_CREDENTIALS_FILE',

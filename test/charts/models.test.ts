@@ -151,6 +151,17 @@ describe('the models of an environment', () => {
       'models.openaiCompatible.credential: egress.credentials has no entry other',
     ],
     [
+      'a key that is a client certificate',
+      'dev',
+      (value) => {
+        value['egress'].credentials = [{ id: 'corp', kind: 'client-certificate' }]
+        value['models'] = {
+          openaiCompatible: { baseUrl: 'https://a.example/v1', credential: 'corp', names: ['a'] },
+        }
+      },
+      'models.openaiCompatible.credential: corp is a client certificate',
+    ],
+    [
       'a server without TLS',
       'dev',
       (value) => {

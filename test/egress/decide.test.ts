@@ -46,6 +46,14 @@ const ruleOf = (state: EgressGeneration | undefined, asked: Question) => {
 }
 
 describe('a connection', () => {
+  it('to the host of a credential belongs to its entry, also if a pattern before it matches the host', () => {
+    const state = generation({ host: '*.example.com' }, { credential: 'token', authority: 'unsigned' })
+    const decided = (target: string) => decide(state, question(target, { protocol: 'connect' }))
+
+    expect(decided('a.example.com:443')).toMatchObject({ ok: true, destination: { credential: 'token' } })
+    expect(decided('b.example.com:443')).toMatchObject({ ok: true, destination: { host: '*.example.com' } })
+  })
+
   it('is allowed to a listed host and port', () => {
     expect(ruleOf(generation({}), question('A.Example.com.:443'))).toBe('allowed')
   })

@@ -51,6 +51,14 @@ it('has a credential of the list as its key', () => {
   )
 })
 
+it('has no client certificate as its key', () => {
+  const withCertificate = { ...credentials, isCertificate: (id: string) => id === 'model' }
+
+  expect(() => withModelKey(withCertificate, { modelCredential: 'model' })).toThrow(
+    'model is a client certificate',
+  )
+})
+
 const FOUNDRY = {
   AGENTWEAVER_SANDBOXES: 'kubernetes',
   AGENTWEAVER_DEPLOYMENT_ID: 'test',

@@ -15,6 +15,12 @@ export function createTestAuthority() {
       })
       return { cert: certificate, key }
     },
+    /** A client certificate with its key, as the operator's file has them. */
+    clientFor: (commonName: string, more: { readonly from?: Date } = {}) => {
+      const leaf = { subject: { commonName }, usage: 'client', ...more } as const
+      const { certificate, key } = issueCertificate(authority, leaf)
+      return { certificate, key, pem: `${certificate}${key}` }
+    },
   }
 }
 

@@ -41,7 +41,7 @@ export const Destination = z
       .array(z.enum(['encoded-slash', 'get-body', 'method-override']))
       .min(1)
       .optional(),
-    /** The proxy inserts this credential of the operator's list. */
+    /** The proxy inserts this credential of the operator's list, or connects with it if it is a client certificate. */
     credential: CredentialId.optional(),
     /** The kind of credential that owners of runs may use here. Presets set it, because their paths are known to be safe. */
     accepts: z.enum(['github', 'git', 'registry']).optional(),

@@ -1,5 +1,11 @@
 import * as z from 'zod'
-import { CredentialFields, GitHubAppPlace, hasIdTwice } from '../../../contracts/credentials.ts'
+import {
+  CredentialFields,
+  GitHubAppPlace,
+  hasIdTwice,
+  KIND_FITS,
+  kindFits,
+} from '../../../contracts/credentials.ts'
 import { parseYaml } from '../../../policies/agent/yaml.ts'
 import { SandboxError } from '../../kit/errors.ts'
 
@@ -15,10 +21,12 @@ const CredentialEntry = CredentialFields.extend({
   /** File that contains the value, and nothing else. */
   file: File.optional(),
   githubApp: GitHubApp.optional(),
-}).refine((entry) => (entry.file === undefined) !== (entry.githubApp === undefined), {
-  path: ['file'],
-  message: 'name either a file or a githubApp',
 })
+  .refine((entry) => (entry.file === undefined) !== (entry.githubApp === undefined), {
+    path: ['file'],
+    message: 'name either a file or a githubApp',
+  })
+  .refine(kindFits, KIND_FITS)
 export type CredentialEntry = z.infer<typeof CredentialEntry>
 
 const CredentialsFile = z.strictObject({

@@ -1,6 +1,9 @@
 import { type FileHandle, open, readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
+import { MAX_CREDENTIAL_LENGTH } from '../../../contracts/egress.ts'
+import { keyTexts, parseClientCertificate, validityFault } from '../../kit/client-certificate.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
+import { type Log, silentLog } from '../../kit/log.ts'
 import { type CredentialEntry, parseCredentialsFile } from './credentials-file.ts'
 import { mintInstallationToken } from './github-app.ts'
 import { type PlaceholderFor, placeholderOf, type Shape, shapeOf } from './placeholder.ts'
@@ -21,12 +24,14 @@ const INSTALLATION_TOKEN: Shape = { prefix: 'ghs_', length: 40 }
 export interface Credentials {
   readonly ids: readonly string[]
   readonly has: (id: string) => boolean
+  /** Whether the proxy connects with it, instead of inserting it into requests. */
+  readonly isCertificate: (id: string) => boolean
   /** Variable of commands in which the placeholder is. */
   readonly variableOf: (id: string) => string | undefined
   readonly placeholderOf: (key: Uint8Array, wanted: PlaceholderFor) => string
   /** Reads the value, or creates one. The message of an error does not contain it. */
   readonly read: (id: string) => Promise<string>
-  /** Values when the service started, for the redactor. */
+  /** Values, and the private keys of certificates, when the service started, for the redactor. */
   readonly secrets: readonly string[]
   /** Files of this machine that contain values. Commands must not see them. */
   readonly files: readonly string[]
@@ -35,6 +40,7 @@ export interface Credentials {
 export const NO_CREDENTIALS: Credentials = {
   ids: [],
   has: () => false,
+  isCertificate: () => false,
   variableOf: () => undefined,
   placeholderOf: () => {
     throw new Error('there are no credentials')
@@ -48,12 +54,14 @@ export interface CredentialOptions {
   readonly place?: FilePlace
   /** The company's proxy, `http://HOST:PORT`, through which tokens of GitHub Apps are created. */
   readonly upstreamProxy?: string | undefined
+  /** @default nothing is logged */
+  readonly log?: Pick<Log, 'warn'>
 }
 
 /** Reads the operator's list, and every value once: a credential that cannot be read stops the service. */
 export async function loadCredentials(
   file: string,
-  { place = 'laptop', upstreamProxy }: CredentialOptions = {},
+  { place = 'laptop', upstreamProxy, log = silentLog }: CredentialOptions = {},
 ): Promise<Credentials> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new SandboxError('invalid_config', `AGENTWEAVER_CREDENTIALS_FILE: ${messageOf(cause)}`, { cause })
@@ -61,18 +69,22 @@ export async function loadCredentials(
   const entries = parseCredentialsFile(text, file)
   const at = (path: string): PrivateFile => ({ path: resolve(dirname(file), path), place })
   const values = new Map<string, string>()
-  for (const { id, file: valueFile, githubApp } of entries) {
+  const keys: string[] = []
+  for (const { id, kind, file: valueFile, githubApp } of entries) {
     if (githubApp) await readPrivate(at(githubApp.keyFile), id)
-    if (valueFile !== undefined) values.set(id, await readValue(at(valueFile), id))
+    if (valueFile === undefined) continue
+    if (kind) keys.push(...(await keyTextsOf(at(valueFile), { id, log })))
+    else values.set(id, await readValue(at(valueFile), id))
   }
   const known = new Map(entries.map((entry) => [entry.id, entry]))
   return {
     ids: [...known.keys()],
     has: (id) => known.has(id),
+    isCertificate: (id) => known.get(id)?.kind === 'client-certificate',
     variableOf: (id) => known.get(id)?.variable,
     placeholderOf: (key, wanted) => placeholderOf(key, wanted, shapeFor(values.get(wanted.credential))),
     read: (id) => readEntry(known.get(id), { at, upstreamProxy }),
-    secrets: [...values.values()],
+    secrets: [...values.values(), ...keys],
     files: entries.map((entry) => at(entry.file ?? entry.githubApp?.keyFile ?? file).path),
   }
 }
@@ -91,6 +103,10 @@ interface Around {
 }
 
 async function readEntry(entry: CredentialEntry | undefined, { at, upstreamProxy }: Around): Promise<string> {
+  if (entry?.file !== undefined && entry.kind) {
+    const { cert, key } = await readCertificate(at(entry.file), entry.id)
+    return `${cert}${key}`
+  }
   if (entry?.file !== undefined) return readValue(at(entry.file), entry.id)
   if (!entry?.githubApp) throw new SandboxError('credential_absent', 'the service has no such credential')
   const key = await readPrivate(at(entry.githubApp.keyFile), entry.id)
@@ -106,13 +122,30 @@ async function readValue(file: PrivateFile, id: string): Promise<string> {
   )
 }
 
+async function readCertificate(file: PrivateFile, id: string) {
+  const parsed = parseClientCertificate(await readPrivate(file, id))
+  if (parsed.ok) return parsed.certificate
+  throw refused(id, `${file.path} cannot be used as a client certificate: ${parsed.reason}`)
+}
+
+/** An expired certificate does not stop the service: the proxy refuses the requests that need it. */
+async function keyTextsOf(
+  file: PrivateFile,
+  { id, log }: { readonly id: string; readonly log: Pick<Log, 'warn'> },
+): Promise<string[]> {
+  const certificate = await readCertificate(file, id)
+  const reason = validityFault(certificate, Date.now())
+  if (reason !== undefined) log.warn('a client certificate cannot be used', { credential: id, reason })
+  return keyTexts(certificate)
+}
+
 /** Reads a small file that only its owner can use. */
 async function readPrivate({ path, place }: PrivateFile, id: string): Promise<string> {
   let file: FileHandle | undefined
   try {
     file = await open(path, 'r')
     const found = await file.stat()
-    if (!found.isFile() || found.size > LONGEST * 4) throw new Error('it is not a small file')
+    if (!found.isFile() || found.size > MAX_CREDENTIAL_LENGTH) throw new Error('it is not a small file')
     if ((found.mode & SHARED_BITS[place]) !== 0)
       throw new Error('others than its owner can use it (chmod 600)')
     return await file.readFile('utf8')

@@ -3,6 +3,12 @@ import { SandboxError } from '../../kit/errors.ts'
 import type { Credentials } from './credentials.ts'
 import { isOwnId } from './user-credentials.ts'
 
+/** The credentials of the operator, and how placeholders are derived. */
+export type OperatorCredentials = Pick<
+  Credentials,
+  'has' | 'isCertificate' | 'read' | 'placeholderOf' | 'variableOf'
+>
+
 const RESERVED = {
   [MODEL_CREDENTIAL]: 'the key of the model server',
   [PROXY_IDENTITY]: 'tokens of the Azure identity of the egress proxy',
@@ -12,7 +18,7 @@ const RESERVED = {
 export function withModelKey(
   credentials: Credentials,
   { openaiApiKey, modelCredential }: { readonly openaiApiKey?: string; readonly modelCredential?: string },
-): Pick<Credentials, 'has' | 'read' | 'placeholderOf' | 'variableOf'> {
+): OperatorCredentials {
   for (const [id, use] of Object.entries(RESERVED))
     if (credentials.has(id))
       throw new SandboxError(
@@ -30,6 +36,11 @@ export function withModelKey(
     throw new SandboxError(
       'invalid_config',
       `AGENTWEAVER_MODEL_CREDENTIAL: AGENTWEAVER_CREDENTIALS_FILE has no credential ${modelCredential}`,
+    )
+  if (modelCredential !== undefined && credentials.isCertificate(modelCredential))
+    throw new SandboxError(
+      'invalid_config',
+      `AGENTWEAVER_MODEL_CREDENTIAL: ${modelCredential} is a client certificate, and the key of a model server must be a token`,
     )
   const read = (id: string) =>
     id === MODEL_CREDENTIAL && openaiApiKey !== undefined

@@ -36,11 +36,23 @@ export interface NetworkRules {
   addressesOf(server: URL): readonly string[] | undefined
 }
 
-/** What commands may reach: the list of the operator, and the settings of the run. The same on a laptop and in a cluster. */
-export function createNetworkRules(policy: EgressPolicy): NetworkRules {
+/**
+ * What commands may reach: the list of the operator, and the settings of the run. The same on a laptop and in a cluster.
+ * `isCertificate`: whether a credential of the operator is a client certificate, which no credential of an owner replaces.
+ */
+export function createNetworkRules(
+  policy: EgressPolicy,
+  isCertificate: (credential: string) => boolean = () => false,
+): NetworkRules {
   // The placeholders of the built-in list are for hosts that only the agent itself reaches.
   const egress = resolveEgress(policy, {})
-  const ofClass = (kind: SandboxKind) => allowlist(egress, kind, 'laptop').filter(isForCommands)
+  const ofClass = (kind: SandboxKind) =>
+    allowlist(egress, kind, 'laptop')
+      .filter(isForCommands)
+      .map(
+        ({ accepts, ...rest }): ListedDestination =>
+          !accepts || isCertificate(rest.credential ?? '') ? rest : { ...rest, accepts },
+      )
   const loosened = (kind: SandboxKind) =>
     egress.classes[kind]
       .filter((one) => one.caller === undefined && placementOf(one, 'laptop').kind === 'loosened')

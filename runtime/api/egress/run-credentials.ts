@@ -11,8 +11,13 @@ import { pushRuleOf } from '../../../policies/agent/tighten.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import { replaceFile } from '../../state-folder/replace-file.ts'
 import type { RunRow } from '../../store/store.ts'
-import type { Credentials } from '../credentials/credentials.ts'
-import { GIT_USER, isMissing, withOwnCredential } from '../credentials/own-destinations.ts'
+import type { OperatorCredentials } from '../credentials/model-key.ts'
+import {
+  GIT_USER,
+  isMissing,
+  type OwnDestination,
+  withOwnCredential,
+} from '../credentials/own-destinations.ts'
 import { placeholderOf } from '../credentials/placeholder.ts'
 import { isOwnId, type UserCredentials } from '../credentials/user-credentials.ts'
 
@@ -41,9 +46,6 @@ export interface RunCredentials {
   /** Calls back when owners have changed their credentials. */
   readonly onChange: (follower: (owners: ReadonlySet<string>) => Promise<void> | void) => () => void
 }
-
-/** The credentials of the operator, and how placeholders are derived. */
-export type OperatorCredentials = Pick<Credentials, 'has' | 'read' | 'placeholderOf' | 'variableOf'>
 
 /** The value, for the process that inserts credentials on this machine. It reads no vault. */
 export function valueHere(found: EgressCredentialAnswer): string {
@@ -95,7 +97,9 @@ export function createRunCredentials(
     onChange: (follower) => own.onChange(follower),
     forRun({ id: runId, owner, settings }, listed) {
       const ownOnes = own.of(owner)
-      const all = listed.map((one) => withOwnCredential(one, ownOnes, credentials.has))
+      const all = listed
+        .map((one) => withOwnCredential(one, ownOnes, credentials.has))
+        .map((one) => withKind(one, credentials))
       const destinations = all.map(({ destination }) => destination)
       const held = all.flatMap(({ destination: { credential }, alias }) =>
         credential === undefined || alias === undefined ? [] : [{ credential, alias }],
@@ -123,6 +127,17 @@ export function createRunCredentials(
       }
     },
   }
+}
+
+/** A client certificate is in no request, so it has no placeholder. */
+function withKind(
+  one: OwnDestination,
+  { isCertificate }: Pick<OperatorCredentials, 'isCertificate'>,
+): OwnDestination {
+  const { credential } = one.destination
+  return credential !== undefined && isCertificate(credential)
+    ? { destination: { ...one.destination, credentialKind: 'client-certificate' } }
+    : one
 }
 
 /** In this variable, commands find the beginning of the names of branches that the run may push. */

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import type * as z from 'zod'
+import { MAX_CREDENTIAL_LENGTH } from '../../../contracts/egress.ts'
 
 export interface ControlPlace {
   readonly url: string
@@ -46,7 +47,8 @@ interface ControlPost {
   readonly reasons?: Readonly<Record<number, string>>
 }
 
-const MAX_ANSWER_BYTES = 16_384
+/** A credential, with its line breaks as JSON writes them. */
+const MAX_ANSWER_BYTES = 2 * MAX_CREDENTIAL_LENGTH
 
 /** Posts JSON to the API. No error quotes the answer, because it may contain the value of a credential. */
 export async function postControl(

@@ -7,6 +7,11 @@ import {
   type EgressReport,
   PROXY_IDENTITY,
 } from '../../../contracts/egress.ts'
+import {
+  type ClientCertificate,
+  parseClientCertificate,
+  validityFault,
+} from '../../kit/client-certificate.ts'
 import { messageOf } from '../../kit/errors.ts'
 import type { Target } from '../authority.ts'
 import { type AcceptedPush, gatePush } from '../git/gate-push.ts'
@@ -41,7 +46,18 @@ export interface GateRequest {
   readonly credential: string
   /** The credential is added to the request. Otherwise it replaces the placeholder. */
   readonly attach?: EgressDestination['attach']
+  readonly kind?: EgressDestination['credentialKind']
 }
+
+/** What the proxy needs to connect to a host with a client certificate. */
+export type FoundCertificate =
+  | {
+      readonly ok: true
+      readonly certificate: ClientCertificate
+      /** Reports the use. To be called before the host sees the certificate. */
+      readonly announce: () => void
+    }
+  | { readonly ok: false; readonly refusal: Refusal }
 
 export type Passage =
   | ({ readonly kind: 'passed' } & Passed)
@@ -63,6 +79,7 @@ export interface AnswerGuard {
   readonly body: (answer: IncomingMessage) => Readable
 }
 
+const OPERATOR = 'Report this to the operator of Agentweaver.'
 const NO_PUSH: EgressPush = { rule: 'ask', pushed: [] }
 const SHORTEST_SECRET = 16
 /** Branches whose last push is remembered. */
@@ -120,7 +137,7 @@ export class CredentialGate {
   }
 
   async pass(asked: GateRequest): Promise<Passage> {
-    const { request, response, path, credential } = asked
+    const { request, response, path, credential, kind } = asked
     const generation = this.#generation
     const { rawHeaders, method = '' } = request
     const ofGit = gitRequestFault(method, path)
@@ -128,7 +145,7 @@ export class CredentialGate {
     const { placeholders = [] } = generation
     const found = asked.attach
       ? attachTo(rawHeaders, asked.attach)
-      : findPlaceholder(rawHeaders, path, { credential, placeholders })
+      : findPlaceholder(rawHeaders, path, { credential, placeholders, kind })
     if (!found.ok) return { kind: 'refused', refusal: { ...found, rule: 'credential' } }
     const repository = repositoryOf(asked)
     const gated = isPush(method, path)
@@ -145,6 +162,22 @@ export class CredentialGate {
     const answer = searchedAnswer(new EchoSearch(value.value), gated, remember)
     const sent = withCredential(found.rawHeaders ?? rawHeaders, found, value.value)
     return { kind: 'passed', rawHeaders: sent, body, answer }
+  }
+
+  /**
+   * The client certificate for a connection to a host. The host gets the chain and a signature, never the key, so its answers are
+   * not searched.
+   */
+  async certificateFor(credential: string, host: string): Promise<FoundCertificate> {
+    const value = await this.#valueOf(credential)
+    if (!value.ok) return value
+    const parsed = parseClientCertificate(value.value)
+    const fault = parsed.ok ? validityFault(parsed.certificate, this.#options.now()) : parsed.reason
+    if (!parsed.ok || fault !== undefined) {
+      const reason = `the client certificate ${credential} cannot be used: ${fault}`
+      return { ok: false, refusal: { rule: 'credential', reason, remedy: OPERATOR } }
+    }
+    return { ...parsed, announce: () => this.#uses.add(credential, host) }
   }
 
   #rulesFor(repository: string): PushRules {
@@ -193,7 +226,7 @@ export class CredentialGate {
       const refusal: Refusal = {
         rule: 'credential',
         reason: `the credential ${credential} cannot be read: ${messageOf(error)}`,
-        remedy: 'Report this to the operator of Agentweaver.',
+        remedy: OPERATOR,
       }
       return { ok: false, refusal } as const
     }

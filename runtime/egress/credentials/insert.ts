@@ -1,3 +1,4 @@
+import type { EgressDestination } from '../../../contracts/egress.ts'
 import { equalsInConstantTime } from '../../kit/constant-time.ts'
 import { pairs } from '../request-headers.ts'
 
@@ -12,6 +13,8 @@ export interface Inserting {
   readonly credential: string
   /** All placeholders of the sandbox. */
   readonly placeholders: readonly Placeholder[]
+  /** The proxy connects with the credential, so no request carries one. */
+  readonly kind?: EgressDestination['credentialKind']
 }
 
 /** Returns the value of the header with a credential in place of its placeholder. */
@@ -43,6 +46,11 @@ const SCHEME = /^(bearer|token|basic) +(\S+)$/i
 
 const refused = (reason: string, remedy: string): FoundPlaceholder => ({ ok: false, reason, remedy })
 
+const ACCEPTED = {
+  token: 'the placeholder of this run',
+  certificate: 'the client certificate of the egress proxy',
+} as const
+
 /**
  * Finds the placeholder of the destination's credential in the headers of a request. Every other credential is refused, and
  * a placeholder anywhere else too.
@@ -50,10 +58,12 @@ const refused = (reason: string, remedy: string): FoundPlaceholder => ({ ok: fal
 export function findPlaceholder(
   rawHeaders: readonly string[],
   path: string,
-  { credential, placeholders }: Inserting,
+  { credential, placeholders, kind }: Inserting,
 ): FoundPlaceholder {
   const own = placeholders.find((one) => one.credential === credential)?.value
-  const useOwn = `Send the placeholder of the credential ${credential}, which the environment of the command has, in the header Authorization, Api-Key, X-Api-Key or Private-Token.`
+  const useOwn = kind
+    ? 'Send the request without a credential: the egress proxy connects to this host with a client certificate.'
+    : `Send the placeholder of the credential ${credential}, which the environment of the command has, in the header Authorization, Api-Key, X-Api-Key or Private-Token.`
   if (placeholders.some(({ value }) => path.includes(value)))
     return refused('the path has a placeholder, which is only replaced in headers', useOwn)
   const headers = pairs(rawHeaders)
@@ -69,7 +79,10 @@ export function findPlaceholder(
   const other = placeholders.find((one) => one.value !== own && holdsAny(value, [one]))
   return other
     ? refused(`the credential ${other.credential} is not for this host`, useOwn)
-    : refused('this host accepts no other credential than the placeholder of this run', useOwn)
+    : refused(
+        `this host accepts no other credential than ${kind ? ACCEPTED.certificate : ACCEPTED.token}`,
+        useOwn,
+      )
 }
 
 /** Adds a credential to a request. Every other one is dropped, because clients have placeholders from their settings. */
