@@ -40,5 +40,5 @@ export async function startReplicaProcess({ tokenFile }: Deployment, url: string
       () => false,
     ),
   )
-  return { port, child, connections: () => metric('agentweaver_egress_connections') }
+  return { port, healthPort, child, connections: () => metric('agentweaver_egress_connections') }
 }
