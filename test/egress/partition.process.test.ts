@@ -1,10 +1,21 @@
 import { once } from 'node:events'
+import { createServer as createHttps } from 'node:https'
 import { connect, createServer, type Socket } from 'node:net'
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { EGRESS_LEASE } from '../../contracts/egress-control.ts'
 import { until } from '../helpers/until.ts'
-import { deploymentRig, givenNetwork, open, startControl, startProxy, tokenFor } from './cluster-rig.ts'
-import { HOST, listening, portOf, servers, tlsOver } from './proxy-rig.ts'
+import { ENTRY, givenRun } from './cluster-credential-rig.ts'
+import {
+  CANARY,
+  deploymentRig,
+  givenNetwork,
+  open,
+  startBroker,
+  startControl,
+  startProxy,
+  tokenFor,
+} from './cluster-rig.ts'
+import { authority, HOST, listening, portOf, servers, tlsOver } from './proxy-rig.ts'
 
 type Fault = 'cut' | 'silent' | 'half-open'
 
@@ -132,3 +143,39 @@ it.each(['cut', 'silent', 'half-open'] as const)(
     expect(await echoes(await tunnel())).toBe('echo hello')
   },
 )
+
+it('the process that inserts credentials forgets their values when it is cut off for two minutes', async () => {
+  const authorizations: (string | undefined)[] = []
+  const site = await listening(
+    createHttps(authority.serverFor(HOST), (request, response) => {
+      authorizations.push(request.headers.authorization)
+      response.end('reached')
+    }),
+  )
+  const deployment = await deploymentRig([portOf(site)], ENTRY)
+  const control = await startControl(deployment)
+  const link = await startLink(Number(new URL(control.url).port))
+  const replica = await startProxy(deployment, control.url)
+  const broker = await startBroker(deployment, link.url, { roots: [authority.certificate] })
+  const [root = ''] = control.trust.bundle.split(/(?<=END CERTIFICATE-----\n)/)
+  const all = { ...deployment, deployment, control, replica, broker, authorizations, root }
+  const { get } = await givenRun({ ...all, target: `${HOST}:${portOf(site)}` })
+  await passUntil('both processes list the sandbox', async () => (await get()).endsWith('reached'))
+  expect(deployment.reads).toHaveLength(1)
+  // The control: the value is kept while the API renews the lease.
+  const start = performance.now()
+  await passUntil('two leases have passed', () => performance.now() - start > 2 * EGRESS_LEASE.ms)
+  expect(await get()).toMatch(/reached$/)
+  expect(deployment.reads).toHaveLength(1)
+
+  link.fail('cut')
+  await passUntil('the lease is over', () => !broker.lease.isHeld)
+  expect(await get()).toMatch(/^HTTP\/1\.1 503 .*cannot reach the service/s)
+  await pass(EGRESS_LEASE.graceMs)
+  link.heal()
+  await passUntil('the process has a lease again', () => broker.lease.isHeld)
+
+  expect(await get()).toMatch(/reached$/)
+  expect(deployment.reads).toHaveLength(2)
+  expect(new Set(authorizations)).toEqual(new Set([`Bearer ${CANARY}`]))
+})
