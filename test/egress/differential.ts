@@ -77,6 +77,7 @@ const SEEDS = {
     'GET http://a.example/ HTTP/1.1\r\nProxy-Authorization: Basic YTphLmIuYw==\r\n\r\n',
     'POST /model/v1/responses HTTP/1.1\r\nAuthorization: Bearer a.b.c\r\nContent-Length: 2\r\n\r\n{}',
     '\r\nPOST /model/v1/responses HTTP/1.1\r\nAuthorization: Bearer a.b.c\r\nProxy-Authorization: Bearer d.e.f\r\n\r\n',
+    'CONNECT a.example:443\n\r\nProxy-Authorization: Bearer a.b.c\r\n\r\n',
     'M-SEARCH  /model HTTP/1.0\r\nProxy-Authorization:Bearer a.b.c\r\n x\r\nProxy-Authorization : Bearer d.e.f\r\n\r\n',
   ],
 } as const

@@ -11,6 +11,13 @@ it.each([
   expect(tokenOf(`${start}\r\n${OWN}`)).toBeUndefined()
 })
 
+it.each(['CONNECT a.example:443\n', 'GET http://a.example/\r', 'GET / HTTP/1.1\nX: a'])(
+  'takes no token from a request with a line end that is not CRLF: %j',
+  (start) => {
+    expect(tokenOf(`${start}\r\n${OWN}`)).toBeUndefined()
+  },
+)
+
 it.each([
   ['a second space', 'POST  /model/v1/responses HTTP/1.1'],
   ['an older version', 'POST /model/v1/responses HTTP/1.0'],
