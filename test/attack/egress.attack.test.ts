@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { type Accepted, acceptedInputs } from '../egress/differential.ts'
 import { passMessages } from '../egress/differential-messages.ts'
+import { readTargets } from '../egress/differential-targets.ts'
 import { type GoReading, hasGo, startGo } from './go-readings.ts'
 
 const INPUTS = 1_000_000
@@ -38,6 +39,13 @@ describe(`the egress proxy, with seed ${SEED}`, () => {
     process.stdout.write(`accepted of ${INPUTS}: ${JSON.stringify(counts)}\n`)
     expect(different.slice(0, 10)).toEqual([])
     expect(unread ?? 0).toBe(0)
+  })
+
+  it('reads no target of a tunnel or of a request in another way than the parsers of undici and of URLs', async () => {
+    const read = await readTargets(SEED, CONNECTIONS)
+
+    process.stdout.write(`targets of ${CONNECTIONS} connections: ${read}\n`)
+    expect(read).toBeGreaterThan(CONNECTIONS / 10)
   })
 
   it('passes no request on that the server or undici reads with another end or body', async () => {

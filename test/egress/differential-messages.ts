@@ -34,7 +34,7 @@ interface Passed {
 const target = parseAuthority('a.example.com:443')
 
 /** A connection in memory. */
-class Wire extends Duplex {
+export class Wire extends Duplex {
   readonly onBytes: (bytes: Buffer) => void
 
   constructor(onBytes: (bytes: Buffer) => void) {
@@ -58,7 +58,7 @@ class Wire extends Duplex {
   readonly setKeepAlive = () => this
 }
 
-const asSocket = (wire: Wire) => wire as unknown as Socket
+export const asSocket = (wire: Wire) => wire as unknown as Socket
 
 function accept(request: IncomingMessage, response: ServerResponse, passed: Passed[]): void {
   const { url = '', method = '' } = request
@@ -122,7 +122,7 @@ async function pass(bytes: Buffer): Promise<Passed[]> {
 
 const QUIET_TURNS = 4
 
-const valuesOf = (message: LlhttpMessage | undefined, name: string) =>
+export const valuesOf = (message: LlhttpMessage | undefined, name: string) =>
   message?.headers.flatMap(([key, value]) => (key.toLowerCase() === name ? [value] : [])) ?? []
 
 /** Why a strict server would not read exactly this one request. Undefined if it does. */

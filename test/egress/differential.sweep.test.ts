@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { acceptedInputs } from './differential.ts'
 import { passMessages } from './differential-messages.ts'
+import { readTargets } from './differential-targets.ts'
 import { readByLlhttp } from './llhttp.ts'
 
 /** `npm run test:attack` tries a million inputs, and compares with the parsers of Go too. */
@@ -14,6 +15,10 @@ it('accepts no target, name or request that the parsers of Node and undici read 
 
 it('passes no request on that the server or undici reads with another end or body', async () => {
   expect(await passMessages(26, 2_000)).toBeGreaterThan(1_000)
+})
+
+it('reads no target of a tunnel or of a request in another way than the parsers of undici and of URLs', async () => {
+  expect(await readTargets(26, 4_000)).toBeGreaterThan(400)
 })
 
 it('would see a difference: the parser of undici reads a second request, another end and a refusal', () => {
