@@ -111,6 +111,10 @@ export class Endpoint {
 
   async #onConnect(request: IncomingMessage, client: Socket, head: Buffer): Promise<void> {
     const { caller, limits } = this.#options
+    if (this.#requests.isBusy(client)) {
+      client.destroy()
+      return
+    }
     const parsed = targetOfConnect(request)
     if (!parsed.ok) {
       const shown = { ...malformed(parsed.reason), host: shownHost(request.url), port: 0 }

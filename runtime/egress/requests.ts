@@ -61,6 +61,11 @@ export class Requests {
     this.#inner.close()
   }
 
+  /** Whether a response is still to be sent on a connection. It would get into a tunnel that is opened on it. */
+  isBusy(client: Socket): boolean {
+    return (this.#queues.get(client)?.waiting ?? 0) > 0
+  }
+
   /** A request inside a tunnel, or one to the proxy with the absolute form of its target. */
   readonly onRequest = (request: IncomingMessage, response: ServerResponse): void => {
     const client = request.socket
@@ -90,6 +95,10 @@ export class Requests {
   }
 
   readonly onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
+    if (this.isBusy(socket as Socket)) {
+      socket.destroy()
+      return
+    }
     this.#serveUpgrade(request, socket as Socket, head).catch(() => socket.destroy())
   }
 

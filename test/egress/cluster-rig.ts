@@ -171,7 +171,7 @@ const QUICK = { healthPort: 0, log: silentLog, drain: { leadMs: 0, openMs: 0 } }
 export async function startProxy(
   { tokenFile, folder }: Deployment,
   url: string,
-  more: Pick<ReplicaOptions, 'upstream' | 'limits'> = {},
+  more: Pick<ReplicaOptions, 'upstream' | 'limits' | 'silenceMs'> = {},
 ) {
   const listen = { port: 0, brokerPath: brokerPathIn(folder) }
   const replica = await startReplica({ ...QUICK, url, tokenFile, listen, ...more })

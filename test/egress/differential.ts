@@ -1,14 +1,17 @@
 import { parseHostName } from '../../policies/agent/egress/host-name.ts'
 import { parseAbsoluteForm, parseAuthority } from '../../runtime/egress/authority.ts'
 import { readClientHello } from '../../runtime/egress/client-hello.ts'
+import { headOf, isModelHead, tokenOf } from '../../runtime/egress/cluster/request-token.ts'
+import { isForModel } from '../../runtime/egress/model/route.ts'
 import { parsePath } from '../../runtime/egress/path.ts'
 import { forwardedHeaders, pairs } from '../../runtime/egress/request-headers.ts'
 import { readRequest } from '../../runtime/egress/request-rules.ts'
 import { fragmented, helloMessage, record, serverName } from './hello.ts'
+import { readByLlhttp } from './llhttp.ts'
 
 /** An input that the proxy accepts, and its reading. Other programs must not read it in another way. */
 export interface Accepted {
-  readonly kind: 'authority' | 'absolute' | 'hello' | 'request'
+  readonly kind: 'authority' | 'absolute' | 'hello' | 'request' | 'first'
   readonly input: Buffer
   /** `host:port` and the path, the server name, or method, target and length of the body. */
   readonly reading: string
@@ -69,6 +72,14 @@ const SEEDS = {
     'POST /x HTTP/1.0\r\nHost: a.example.com\r\nContent-Length: 5\r\nContent_Length: 6\r\nExpect: 100-continue\r\n',
     'GET /x HTTP/1.1\r\nHost: a.example.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nX-HTTP-Method: PUT\r\n',
   ],
+  first: [
+    'CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\nProxy-Authorization: Bearer a.b.c\r\n\r\n',
+    'GET http://a.example/ HTTP/1.1\r\nProxy-Authorization: Basic YTphLmIuYw==\r\n\r\n',
+    'POST /model/v1/responses HTTP/1.1\r\nAuthorization: Bearer a.b.c\r\nContent-Length: 2\r\n\r\n{}',
+    '\r\nPOST /model/v1/responses HTTP/1.1\r\nAuthorization: Bearer a.b.c\r\nProxy-Authorization: Bearer d.e.f\r\n\r\n',
+    'CONNECT a.example:443\n\r\nProxy-Authorization: Bearer a.b.c\r\n\r\n',
+    'M-SEARCH  /model HTTP/1.0\r\nProxy-Authorization:Bearer a.b.c\r\n x\r\nProxy-Authorization : Bearer d.e.f\r\n\r\n',
+  ],
 } as const
 
 const LETTERS = [
@@ -98,7 +109,7 @@ export function randomBelow(seed: number): (limit: number) => number {
 type Below = ReturnType<typeof randomBelow>
 const oneOf = <T>(below: Below, list: readonly T[]): T => list[below(list.length)] as T
 
-function mutated(below: Below, seeds: readonly string[]): string {
+export function mutated(below: Below, seeds: readonly string[]): string {
   let text = oneOf(below, seeds)
   if (below(8) === 0) text = text.slice(0, below(text.length + 1)) + oneOf(below, seeds).slice(below(20))
   for (let edits = below(4); edits > 0; edits -= 1) {
@@ -184,14 +195,70 @@ function request(below: Below): Accepted | undefined {
   )
   const input = Buffer.from(`${method} ${path} HTTP/1.1\r\n${sent.join('')}\r\n`, 'latin1')
   const upgrade = read.facts.needs.includes('websocket')
-  return {
+  const accepted: Accepted = {
     kind: 'request',
     input,
     reading: `${method} ${path} ${coding ? -1 : Number(length)}${upgrade ? ' upgrade' : ''}`,
   }
+  compareHost(rawHeaders)
+  compareFraming(accepted, coding ? '0\r\n\r\n' : '.'.repeat(Math.min(Number(length), MAX_BODY)))
+  return accepted
 }
 
-const KINDS = [authority, absolute, hello, request]
+/** The `Host` that was compared with the target of the connection must name it for the URL parser too. */
+function compareHost(rawHeaders: readonly string[]): void {
+  const [, value = ''] = pairs(rawHeaders).find(([name]) => name.toLowerCase() === 'host') ?? []
+  const { hostname, port, username } = new URL(`https://${value}/`)
+  if (bare(hostname) !== 'a.example.com' || port !== '' || username !== '')
+    throw new Error(`${JSON.stringify(value)} is read as ${hostname}:${port}`)
+}
+
+/** The parser of undici and Node must read exactly this request, with this body and nothing after it. */
+function compareFraming({ input, reading }: Accepted, body: string): void {
+  const whole = Buffer.concat([input, Buffer.from(body)])
+  const { messages, isRefused } = readByLlhttp(whole)
+  if (isRefused) return
+  const [message] = messages
+  const [method, path, length] = reading.split(' ')
+  const hosts = message?.headers.filter(([name]) => name.toLowerCase() === 'host') ?? []
+  const isWhole = Number(length) <= MAX_BODY
+  const isSame =
+    messages.length === 1 &&
+    message?.method === method &&
+    message?.url === path &&
+    hosts.length === 1 &&
+    hosts[0]?.[1] === 'a.example.com' &&
+    message?.isComplete === isWhole &&
+    (length === '-1' ? message.body === '' : message?.body === body)
+  if (!isSame)
+    throw new Error(`${JSON.stringify(whole.toString('latin1'))} is read as ${JSON.stringify(messages)}`)
+}
+
+/** Longer bodies are not sent to the other parser. */
+const MAX_BODY = 4096
+
+/** The first request of a connection in a cluster, from which the proxy takes the token before Node parses it. */
+function first(below: Below): Accepted | undefined {
+  const input = Buffer.from(mutated(below, SEEDS.first), 'latin1')
+  const head = headOf(input)
+  const token = head === undefined ? undefined : tokenOf(head)
+  if (head === undefined || token === undefined) return undefined
+  const identified = (text: string, isModel: boolean) => `${tokenOf(text)} ${isModel}`
+  const accepted: Accepted = { kind: 'first', input, reading: identified(head, isModelHead(head)) }
+  const { messages, isRefused } = readByLlhttp(input.subarray(0, head.length + HEAD_END.length))
+  const [message] = messages
+  if (isRefused || !message) return accepted
+  const lines = message.headers.map(([name, value]) => `${name}: ${value}`)
+  const text = [`${message.method} ${message.url} HTTP/1.1`, ...lines].join('\r\n')
+  const byPeer = identified(text, isForModel(message.url))
+  if (!message.hasHead || byPeer !== accepted.reading)
+    throw new Error(`${JSON.stringify(head)} is read as ${byPeer} by llhttp, not ${accepted.reading}`)
+  return accepted
+}
+
+const HEAD_END = '\r\n\r\n'
+
+const KINDS = [authority, absolute, hello, request, first]
 
 /** Returns the accepted ones of `count` inputs. Throws if the URL parser reads one in another way. */
 export function* acceptedInputs(seed: number, count: number): Generator<Accepted> {

@@ -1,8 +1,19 @@
 import { once } from 'node:events'
-import { type AddressInfo, connect, createServer } from 'node:net'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { until } from '../helpers/until.ts'
-import { exchange, HOST, OTHER, proxyRig, rawServer, received, servers, tunnel } from './proxy-rig.ts'
+import {
+  exchange,
+  HOST,
+  listening,
+  OTHER,
+  portOf,
+  proxyRig,
+  rawServer,
+  received,
+  servers,
+  tunnel,
+} from './proxy-rig.ts'
 
 describe('HTTP without TLS', () => {
   const absolute = (port: number, more = '', method = 'GET') =>
@@ -90,6 +101,45 @@ describe('HTTP without TLS', () => {
     }
 
     expect(await exchange(socketPath, absolute(http))).toMatch(/^HTTP\/1\.1 200 OK/)
+  })
+
+  it.each([
+    ['a tunnel', (target: string) => `CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\n\r\n`],
+    [
+      'a websocket',
+      (target: string) =>
+        `GET http://${target}/ HTTP/1.1\r\nHost: ${target}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`,
+    ],
+  ])('opens %s only on a connection without a response that is still to come', async (_what, second) => {
+    const { http } = await servers()
+    const asked: Socket[] = []
+    const slow = await listening(createServer((socket) => socket.once('data', () => asked.push(socket))))
+    const ports = [portOf(slow), http]
+    const { socketPath } = await proxyRig({ ports, entry: { ...allowed, methods: ['GET'] } })
+    const first = `GET http://${HOST}:${portOf(slow)}/ HTTP/1.1\r\nHost: ${HOST}:${portOf(slow)}\r\n\r\n`
+    const start = async () => {
+      const socket = connect(socketPath)
+      const client = { socket, ...received(socket) }
+      const before = asked.length
+      socket.write(first)
+      await until('the server has the request', () => asked.length > before)
+      return client
+    }
+    const answer = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow'
+
+    const { socket, text } = await start()
+    socket.write(second(`${HOST}:${http}`))
+    await until('the proxy has reacted', () => socket.closed || text() !== '')
+    expect(text()).toBe('')
+
+    // The control: the same request after the response.
+    const patient = await start()
+    asked.at(-1)?.end(answer)
+    await until('the response has come', () => patient.text().endsWith('slow'))
+    patient.socket.write(second(`${HOST}:${http}`))
+    await until('the second request has an answer', () => /slowHTTP\/1\.1 \d{3} /.test(patient.text()))
+    patient.socket.destroy()
+    for (const one of asked) one.destroy()
   })
 
   it('closes the connection to a server whose client left during the look-up', async () => {

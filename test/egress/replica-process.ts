@@ -17,8 +17,8 @@ export async function freePort(): Promise<number> {
   return port
 }
 
-/** One replica of the proxy in its own process, as in a pod, which lists one sandbox. */
-export async function startReplicaProcess({ tokenFile }: Deployment, url: string) {
+/** One replica of the proxy in its own process, as in a pod. Returns when it lists the sandboxes. */
+export async function startReplicaProcess({ tokenFile }: Deployment, url: string, sandboxes = 1) {
   const [port, healthPort] = [await freePort(), await freePort()]
   const child = spawn(process.execPath, [SERVER], {
     env: {
@@ -34,11 +34,11 @@ export async function startReplicaProcess({ tokenFile }: Deployment, url: string
     const text = await (await fetch(`http://127.0.0.1:${healthPort}/metrics`)).text()
     return Number(new RegExp(`^${name} (\\d+)`, 'm').exec(text)?.[1])
   }
-  await until('the replica lists the sandbox', () =>
+  await until('the replica lists the sandboxes', () =>
     metric('agentweaver_egress_sandboxes').then(
-      (count) => count === 1,
+      (count) => count === sandboxes,
       () => false,
     ),
   )
-  return { port, child, connections: () => metric('agentweaver_egress_connections') }
+  return { port, healthPort, child, connections: () => metric('agentweaver_egress_connections') }
 }

@@ -16,12 +16,14 @@ interface ControlRequest {
   readonly method: 'GET' | 'POST'
   readonly signal: AbortSignal
   readonly headers?: Readonly<Record<string, string | number>>
+  /** How long the connection may be silent, also while it is opened. @default for ever */
+  readonly timeoutMs?: number
 }
 
 /** Opens a request with the token of this replica. The caller writes the body and ends the request. */
 export async function controlRequest(
   { url, tokenFile }: ControlPlace,
-  { path, method, signal, headers }: ControlRequest,
+  { path, method, signal, headers, timeoutMs }: ControlRequest,
 ) {
   const token = (await readFile(tokenFile, 'utf8')).trim()
   const target = new URL(path, url)
@@ -30,6 +32,7 @@ export async function controlRequest(
     method,
     signal,
     agent: false,
+    ...(timeoutMs !== undefined && { timeout: timeoutMs }),
     headers: { ...headers, authorization: `Bearer ${token}` },
   })
   // Without a listener, an error after the answer would end the process. `once` reports earlier ones.

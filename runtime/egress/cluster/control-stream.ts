@@ -18,11 +18,12 @@ export interface ControlStreamOptions extends ControlPlace {
   readonly onReconnect: () => void
   /** Identifies this process of the proxy. */
   readonly proxy: string
+  /** How long the stream may be silent. The API repeats its message. @default 25 s */
+  readonly silenceMs?: number | undefined
   readonly log: Log
 }
 
 const RETRY_MS = { first: 100, longest: 5_000 } as const
-/** The API repeats its message. A stream that is silent for longer is broken. */
 const SILENCE_MS = 2.5 * EGRESS_LEASE.renewMs
 
 /** Follows the control stream of one replica of the API at a time, and connects again until it is closed. */
@@ -60,7 +61,8 @@ async function followForEver(options: ControlStreamOptions, stop: AbortSignal): 
 /** One connection. A line that is malformed ends it, so that the proxy does not miss a state. */
 async function* messagesOf(options: ControlStreamOptions, stop: AbortSignal) {
   const response = await openStream(options, stop)
-  response.setTimeout(SILENCE_MS, () => response.destroy(new Error('the stream is silent')))
+  const { silenceMs = SILENCE_MS } = options
+  response.setTimeout(silenceMs, () => response.destroy(new Error('the stream is silent')))
   const policies = new Map<string, EgressDestination[]>()
   for await (const line of linesOf(response)) {
     const message = parseMessage(line)
@@ -83,8 +85,9 @@ async function openStream(options: ControlStreamOptions, signal: AbortSignal): P
     path: `${EGRESS_CONTROL_ROUTES.control}?proxy=${options.proxy}`,
     method: 'GET',
     signal,
+    timeoutMs: options.silenceMs ?? SILENCE_MS,
   })
-  request.setTimeout(SILENCE_MS, () => request.destroy(new Error('the API does not answer')))
+  request.once('timeout', () => request.destroy(new Error('the API does not answer')))
   request.end()
   const [response] = (await once(request, 'response')) as [IncomingMessage]
   if (response.statusCode === 200) return response

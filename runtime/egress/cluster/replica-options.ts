@@ -20,6 +20,8 @@ export interface ReplicaOptions extends ControlPlace {
   readonly limits?: EgressLimits
   /** How long the check of a credential may take. @default 12 s */
   readonly checkMs?: number
+  /** How long the control stream may be silent. @default 25 s */
+  readonly silenceMs?: number
   /** The Azure identity of the process that inserts credentials. */
   readonly identity?: ProxyIdentity
 }

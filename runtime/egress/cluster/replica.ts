@@ -79,7 +79,7 @@ export async function startReplica(options: ReplicaOptions): Promise<Replica> {
     ? listener.listen(listen.port)
     : listener.listenAt(listen.socketPath).then(() => 0))
   const control = followControlStream({
-    ...place,
+    ...{ ...place, silenceMs: options.silenceMs },
     onReconnect: metrics.onReconnect,
     onMessage: async ({ keys, checks = [] }, state) => {
       verifier.use(keys)

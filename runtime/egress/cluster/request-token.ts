@@ -17,7 +17,7 @@ export function headOf(bytes: Buffer): string | undefined {
 }
 
 /** The SDK of a model sends requests as to a server, and can set only the header for a server. */
-const MODEL_REQUEST = /^[A-Z]{1,16} (\/[^ ]*) HTTP\/1\.1$/
+const MODEL_REQUEST = /^[A-Z-]{1,16} +(\/[^ ]*)/
 const SERVER_HEADER = /^authorization[ \t]*:(.*)$/i
 
 export const isModelHead = (head: string): boolean =>
@@ -27,8 +27,15 @@ const CLIENT = new RegExp(`\\r\\n${CLIENT_HEADER}: ([0-9A-Fa-f:.]{1,45})(?:\\r\\
 /** The address of the client, as the process of the proxy that has accepted the connection reports it. */
 export const clientOf = (head: string): string => CLIENT.exec(head)?.[1] ?? ''
 
+/**
+ * Node's parser skips empty lines before a request, and ends a request line without a version at a line feed. Both could hide
+ * what kind of request it is.
+ */
+const PLAIN_HEAD = /^[A-Z][^\r\n]*(?:\r\n[^\r\n]*)*$/
+
 /** The token in the header of a request. Undefined if there is none, or more than one header for it. */
 export function tokenOf(head: string): string | undefined {
+  if (!PLAIN_HEAD.test(head)) return undefined
   const header = isModelHead(head) ? SERVER_HEADER : HEADER
   const values = head.split('\r\n').flatMap((line) => header.exec(line)?.[1]?.trim() ?? [])
   const [value = ''] = values
