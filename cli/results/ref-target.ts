@@ -16,8 +16,6 @@ export interface RefTarget {
   readonly folder: string
   readonly repository: Repository
   readonly ref: string
-  /** @default the user of this process */
-  readonly uid?: number | undefined
 }
 
 /**
@@ -26,9 +24,9 @@ export interface RefTarget {
  * outside the repository, or into a repository of another user.
  */
 export async function requireSafeTarget(git: IsolatedGit, target: RefTarget): Promise<void> {
-  const { folder, ref, uid = process.geteuid?.() } = target
+  const { folder, ref } = target
   const { gitDir, commonDir } = target.repository
-  for (const path of new Set([folder, join(folder, '.git'), gitDir, commonDir])) await requireOwner(path, uid)
+  for (const path of new Set([folder, join(folder, '.git'), gitDir, commonDir])) await requireOwner(path)
   await requireFileRefs(git, join(commonDir, 'config'))
   await requireNoHooks(git, gitDir)
   await requireNoLinks(join(commonDir, 'objects'))
@@ -38,7 +36,8 @@ export async function requireSafeTarget(git: IsolatedGit, target: RefTarget): Pr
   await requireOtherHead(gitDir, ref)
 }
 
-async function requireOwner(path: string, uid: number | undefined): Promise<void> {
+async function requireOwner(path: string): Promise<void> {
+  const uid = process.geteuid?.()
   const stats = await lstat(path)
   if (uid !== undefined && stats.uid !== uid)
     throw unsafe(`${path} belongs to another user (uid ${stats.uid})`)

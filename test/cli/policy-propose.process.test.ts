@@ -152,7 +152,7 @@ describe('policy propose', () => {
     expect(git(path, 'for-each-ref')).toBe(before)
   })
 
-  test('prints commands that a shell runs as they are meant, whatever the name of the branch is', async () => {
+  test('quotes the name of the branch in the commands that it prints', async () => {
     const path = await aRepository()
     const name = "it's;touch$IFS-ran;#"
 
