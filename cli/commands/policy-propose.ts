@@ -13,6 +13,7 @@ import { parsePath } from '../../runtime/workspace/parse-path.ts'
 import { CliError, usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { withBranchStart } from '../results/commit-file.ts'
+import { gitAt } from '../results/git-at.ts'
 import { readLocal } from '../results/local-file.ts'
 import { quoteWord } from '../terminal/shell-word.ts'
 import { visible } from '../terminal/visible.ts'
@@ -62,7 +63,7 @@ export function proposeCommand(context: CliContext): Command {
         ? { proposal: await propose(await readFileIn(place.folder)) }
         : await onBranch(context, { place, branch, propose })
     if (options.json) terminal.json({ ...proposed.proposal, ...present({ branch, commit: proposed.commit }) })
-    else print(context, { ...proposed, branch })
+    else print(context, { ...proposed, branch, git: await gitAt(place.folder, context.terminal.io.cwd) })
     context.exit(EXIT.ok)
   })
   return command
@@ -148,10 +149,13 @@ const commitMessage = ({ path }: PolicyProposal): string =>
     '',
   ].join('\n')
 
-function print(
-  { terminal }: CliContext,
-  { proposal: { diff }, commit, branch }: Proposed & { readonly branch: string | undefined },
-): void {
+type Shown = Proposed & {
+  readonly branch: string | undefined
+  /** How a git command for the repository begins. */
+  readonly git: string
+}
+
+function print({ terminal }: CliContext, { proposal: { diff }, commit, branch, git }: Shown): void {
   if (diff === '') {
     terminal.note('The file has these settings already. Nothing was changed.')
     return
@@ -166,7 +170,7 @@ function print(
   const word = visible(quoteWord(branch ?? ''))
   terminal.note([
     `Commit ${commit}. Your files and the index did not change.`,
-    `Review:  git show ${word}`,
-    `Discard: git branch -D ${word}`,
+    `Review:  ${git} show ${word}`,
+    `Discard: ${git} branch -D ${word}`,
   ])
 }

@@ -170,6 +170,23 @@ describe('policy propose', () => {
     expect(await readdir(path)).not.toContain('-ran')
   })
 
+  test('prints commands that act on the named repository, from any folder', async () => {
+    const path = await aRepository()
+    const other = await aRepository()
+    const printed = async (cwd: string) => {
+      const { stderr } = await propose(cwd, [path, '--branch', 'fix'])
+      const [, review = ''] = /Review: +(.*)/.exec(stderr) ?? []
+      const [, discard = ''] = /Discard: +(.*)/.exec(stderr) ?? []
+      expect(execFileSync('sh', ['-ec', review], { cwd, encoding: 'utf8' })).toContain('Propose settings')
+      execFileSync('sh', ['-ec', discard], { cwd })
+      return review
+    }
+
+    expect(await printed(join(path, 'src'))).toBe('git show fix')
+    expect(await printed(other)).toBe(`git -C ${path} show fix`)
+    expect(await printed('/')).toBe(`git -C ${path} show fix`)
+  })
+
   test('refuses what the policy does not allow, and a file with a mistake', async () => {
     const path = await aRepository()
 
