@@ -50,7 +50,7 @@ async function requireFileRefs(git: IsolatedGit, config: string): Promise<void> 
     throw unsafe(`${config} sets extensions.refStorage, which is not supported`)
 }
 
-/** Newer versions of git run hooks that the configuration names, whatever `core.hooksPath` is. */
+/** Newer versions of git run hooks that the configuration names, even if `core.hooksPath` is set. */
 async function requireNoHooks(git: IsolatedGit, gitDir: string): Promise<void> {
   const wanted = ['config', '--includes', '--name-only', '--get-regexp', '^hook\\.']
   const { status, stdout, stderr } = await git([`--git-dir=${gitDir}`, ...wanted])
