@@ -61,3 +61,23 @@ test('exec explains how to pass an option to the command', async () => {
   expect(status).toBe(2)
   expect(stderr).toContain('write "--" before the command: exec RUN -- ls -l')
 })
+
+test('turn prints how to decide a request that the run waits for', async () => {
+  const { service: fake, env } = await aService()
+  await using service = fake
+  service.approvals = [{ ...AN_APPROVAL, state: 'pending' }]
+  service.publish(queued, anApproval())
+  const waiting = { for: 'approval', since: new Date().toISOString() } as const
+  const run = aRun({ state: 'waiting', waiting, interactive: true, lastSequence: 2 })
+  service.answer = ({ method, path }) => {
+    if (path === `/api/runs/${RUN_ID}`) return { body: run }
+    if (method !== 'POST' || path !== `/api/runs/${RUN_ID}/turns`) return undefined
+    service.publish(done('succeeded'))
+    return { status: 202, body: { id: 'turn_1', runId: RUN_ID, state: 'queued' } }
+  }
+
+  const { status, stderr } = await runCli(['turn', RUN_ID, 'go on', '--final'], { env })
+
+  expect(status, stderr).toBe(0)
+  expect(stderr).toContain(COMMAND)
+})
