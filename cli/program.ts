@@ -103,12 +103,15 @@ const plainHelp = new Help()
 /** Commander wraps no descriptions in a narrower column. */
 const MIN_DESCRIPTION = 20
 
+/** Without `--`, options of the program are read as options of `exec`. */
+const EXEC_OPTIONS = 'If it is an option of your command, write "--" before the command: exec RUN -- ls -l\n'
+
 /** Keeps Commander from ending the process, and sends its output to the terminal's streams. */
 function settle(command: Command, context: CliContext): void {
   const { stdout, stderr } = context.terminal.io
   command
     .exitOverride()
-    .showHelpAfterError(`Try "${pathOf(command)} --help".`)
+    .showHelpAfterError(`${command.name() === 'exec' ? EXEC_OPTIONS : ''}Try "${pathOf(command)} --help".`)
     .configureHelp({
       // Almost every command has options. Without this column, the descriptions fit next to the names at 80 columns.
       subcommandTerm: (child) => plainHelp.subcommandTerm(child).replace(' [options]', ''),

@@ -8,7 +8,7 @@ import { CredentialId } from './egress.ts'
 export const UserCredentialKind = z.enum(['github', 'git', 'openai-compatible', 'registry'])
 export type UserCredentialKind = z.infer<typeof UserCredentialKind>
 
-/** Kinds of which an owner can have one credential for each host. */
+/** An owner can have one credential of these kinds for each host. */
 export const HOST_KINDS: ReadonlySet<UserCredentialKind> = new Set(['git', 'registry'])
 
 export const USER_CREDENTIAL_LIMITS = {
@@ -20,7 +20,7 @@ export const USER_CREDENTIAL_LIMITS = {
 
 const { minLength, maxLength, minDistinct } = USER_CREDENTIAL_LIMITS
 
-/** Text that is shorter, or repeats itself, is in ordinary output too, where it would be redacted. */
+/** Ordinary output also contains shorter or repetitive text, and the redactor would hide it there. */
 const Secret = z
   .string()
   .regex(
@@ -63,10 +63,10 @@ const When = z.iso.datetime()
 /** A credential without its value, which no response contains. */
 export const UserCredential = z.object({
   kind: UserCredentialKind,
-  /** Where it is used: a host, or the base URL of a model server. */
+  /** The server that gets the credential: a host, or the base URL of a model server. */
   target: z.string(),
   user: z.string().optional(),
-  /** Tells one value from another. The value cannot be derived from it. */
+  /** Differs for different values. The value cannot be derived from it. */
   fingerprint: z.string(),
   /** Its name in `egress.credential_used`. */
   credentialId: CredentialId,

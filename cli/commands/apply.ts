@@ -60,13 +60,17 @@ function refuseGitFolder(folder: string): void {
     throw usageError(`${folder} is in a git directory. Name the folder that was uploaded.`)
 }
 
+function insteadOfApply(id: string, workspace: Run['workspace']): string {
+  if (workspace.kind !== 'path')
+    return `Get its changes with "agentweaver fetch ${id}" or "agentweaver pull ${id}".`
+  return workspace.mode === 'in-place'
+    ? 'Its changes are in the folder already.'
+    : `Get its changes with "agentweaver fetch ${id}".`
+}
+
 function requireUpload({ id, workspace }: Run): void {
   if (workspace.kind === 'upload') return
-  const instead =
-    workspace.kind === 'path' && workspace.mode === 'in-place'
-      ? 'Its changes are in the folder already.'
-      : `Get its changes with "agentweaver fetch ${id}" or "agentweaver pull ${id}".`
-  throw usageError(`Run ${id} does not work on an uploaded folder.`, instead)
+  throw usageError(`Run ${id} does not work on an uploaded folder.`, insteadOfApply(id, workspace))
 }
 
 type Applying = {

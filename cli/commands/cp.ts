@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { FINAL_STATES } from '../../contracts/api.ts'
+import { FINAL_STATES, type Run } from '../../contracts/api.ts'
 import type { Client } from '../../runtime/client/client.ts'
 import { FileFault } from '../../runtime/workspace/file-fault.ts'
 import { openWorkspace, type WorkspaceEngine } from '../../runtime/workspace/open-workspace.ts'
@@ -86,12 +86,19 @@ function directionOf(from: string, to: string): Copy {
     : usageError('Which run? Write its side as RUN:PATH, such as sbx_0197f6f2…:dist/app.js.')
 }
 
+function filesHint({ id, workspace }: Run): string {
+  if (workspace.kind !== 'path') return `All its files: agentweaver pull ${id}.`
+  return workspace.mode === 'in-place'
+    ? `Its files are in the folder ${visible(workspace.path)} of the service's machine.`
+    : `Its commits: agentweaver fetch ${id}.`
+}
+
 async function requireSandbox(client: Client, id: string): Promise<void> {
   const run = await client.readRun(id)
   if (!FINAL_STATES.some((state) => state === run.state)) return
   throw new CliError(`Run ${id} has ended, and its sandbox is gone.`, {
     status: EXIT.refused,
-    hint: `What it changed: agentweaver diff ${id}. All its files: agentweaver pull ${id}.`,
+    hint: `What it changed: agentweaver diff ${id}. ${filesHint(run)}`,
   })
 }
 

@@ -1,7 +1,7 @@
 import { buffer } from 'node:stream/consumers'
 import type { Command } from 'commander'
 import * as z from 'zod'
-import { FINAL_STATES, type StartCommandInput } from '../../contracts/api.ts'
+import { FINAL_STATES, type Run, type StartCommandInput } from '../../contracts/api.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
 import { EXEC_LIMITS, type ExecResult } from '../../contracts/exec.ts'
 import type { Client } from '../../runtime/client/client.ts'
@@ -11,6 +11,7 @@ import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { untilReady } from '../service/ready-sandbox.ts'
 import { onInterrupt } from '../terminal/interrupts.ts'
+import { quoteWord } from '../terminal/shell-word.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { colourless, harmless, visible } from '../terminal/visible.ts'
 import {
@@ -19,6 +20,7 @@ import {
   openConnection,
   parseOptions,
   ServiceOptions,
+  serviceSuffix,
 } from './command.ts'
 import { collectPairs } from './pairs.ts'
 import { statusOf, toLine } from './shell-words.ts'
@@ -69,7 +71,7 @@ export function execCommand(context: CliContext): Command {
     const { terminal } = context
     const request = await toRequest(words, options, terminal)
     const { client } = connection
-    await using place = await startIn(terminal, client, { runId, request })
+    await using place = await startIn(terminal, client, { runId, request, suffix: serviceSuffix(options) })
     context.exit(await follow(terminal, client, { ...place, json: options.json }))
   })
   return command
@@ -98,25 +100,39 @@ interface Started extends AsyncDisposable {
   readonly afterSequence: number
 }
 
-type Starting = { readonly runId: string; readonly request: StartCommandInput }
+type Starting = { readonly runId: string; readonly request: StartCommandInput; readonly suffix: string }
 
 /** Starts the command in the sandbox of the run. If the run has none any more, in a new one with its last files. */
 async function startIn(terminal: Terminal, client: Client, starting: Starting): Promise<Started> {
-  const { runId, request } = starting
+  const { runId, request, suffix } = starting
   try {
     const started = await client.startCommand(runId, request)
     return { ...started, runId, [Symbol.asyncDispose]: async () => undefined }
   } catch (error) {
-    if (!(await hasNoSandbox(client, runId, error))) throw error
+    const run = await runWithoutSandbox(client, runId, error)
+    if (!run) throw error
+    if (run.workspace.kind === 'path') throw onFolder(run.workspace, suffix)
     return startInNew(terminal, client, starting)
   }
 }
 
-async function hasNoSandbox(client: Client, runId: string, error: unknown): Promise<boolean> {
-  if (!(error instanceof SandboxError) || !['run_ended', 'conflict'].includes(error.code)) return false
-  const { state } = await client.readRun(runId)
-  return state === 'suspended' || FINAL_STATES.some((final) => final === state)
+/** Reads a run whose command was refused. Undefined if the reason is not that it has no sandbox. */
+async function runWithoutSandbox(client: Client, runId: string, error: unknown): Promise<Run | undefined> {
+  if (!(error instanceof SandboxError) || !['run_ended', 'conflict'].includes(error.code)) return undefined
+  const run = await client.readRun(runId)
+  const { state } = run
+  return state === 'suspended' || FINAL_STATES.some((final) => final === state) ? run : undefined
 }
+
+/** The service stores no files of such a run. */
+const onFolder = ({ path }: Extract<Run['workspace'], { kind: 'path' }>, suffix: string): CliError =>
+  new CliError(
+    `The run has no sandbox, and it worked on the folder ${visible(path)}, so the service has no files of it.`,
+    {
+      status: EXIT.refused,
+      hint: `Create a sandbox on the folder, and run the command there: agentweaver sandbox create --workspace ${visible(quoteWord(path))}${suffix}`,
+    },
+  )
 
 async function startInNew(
   terminal: Terminal,

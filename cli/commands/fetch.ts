@@ -6,6 +6,7 @@ import type { RunDiff } from '../../contracts/results.ts'
 import { CliError, usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { fetchBranch } from '../results/fetch-branch.ts'
+import { gitAt } from '../results/git-at.ts'
 import { count, handOffLines } from '../results/result-lines.ts'
 import { visible } from '../terminal/visible.ts'
 import {
@@ -37,12 +38,14 @@ export function fetchCommand(context: CliContext): Command {
     const branch = requireBranch(id, diff)
     terminal.progress.waitFor('fetching the commits')
     const folder = folderOf(run, options.repo, terminal.io.cwd)
-    const fetched = await fetchBranch(terminal.io, { folder, branch, bundle: await client.readBundle(id) })
+    const bundle = await client.readBundle(id)
+    const { folder: top, ...fetched } = await fetchBranch(terminal.io, { folder, branch, bundle })
+    const git = await gitAt(top, terminal.io.cwd)
     terminal.progress.clear()
     if (options.json) terminal.json(fetched)
     else {
       terminal.print(fetched.ref)
-      terminal.note(told(diff, fetched.ref, { paint: terminal.notePaint, isKnown: fetched.isKnown }))
+      terminal.note(told(diff, fetched.ref, { paint: terminal.notePaint, isKnown: fetched.isKnown, git }))
     }
     context.exit(EXIT.ok)
   })
@@ -64,11 +67,14 @@ function folderOf({ workspace }: Run, repo: string | undefined, cwd: string): st
   throw usageError('Which repository should the commits go into?', 'Name it with --repo DIR.')
 }
 
-function told(
-  diff: RunDiff,
-  ref: string,
-  { paint, isKnown }: { readonly paint: Parameters<typeof handOffLines>[1]; readonly isKnown: boolean },
-): string[] {
+type Fetched = {
+  readonly paint: Parameters<typeof handOffLines>[1]
+  readonly isKnown: boolean
+  /** How a git command for the repository begins. */
+  readonly git: string
+}
+
+function told(diff: RunDiff, ref: string, { paint, isKnown, git }: Fetched): string[] {
   const { commits = 0, otherBranches = [] } = diff.branch ?? {}
   return [
     ...handOffLines(diff, paint),
@@ -83,8 +89,8 @@ function told(
           'The commits contain your uncommitted changes only in files that the run changed too. Commit or stash those files before you merge.',
         ]
       : []),
-    `Review:  git diff HEAD...${ref}`,
-    `Merge:   git merge ${ref}`,
-    `Discard: git update-ref -d ${ref}`,
+    `Review:  ${git} diff HEAD...${ref}`,
+    `Merge:   ${git} merge ${ref}`,
+    `Discard: ${git} update-ref -d ${ref}`,
   ]
 }

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { OfferedModel } from '../../contracts/models.ts'
 import { EXIT } from '../exit-status.ts'
+import { typedWords } from '../service/cli-words.ts'
 import { table } from '../terminal/table.ts'
 import { visible } from '../terminal/visible.ts'
 import { nameOf } from '../view/agent-names.ts'
@@ -60,7 +61,7 @@ function modelLines({ terminal }: CliContext, items: readonly OfferedModel[]): s
   return [
     ...lines,
     ...[...reasons].flatMap(([name, reason]) =>
-      reason === undefined ? [] : row(terminal, name, `${visible(reason)}.`),
+      reason === undefined ? [] : row(terminal, name, `${visible(typedWords(reason))}.`),
     ),
   ]
 }

@@ -13,6 +13,7 @@ import { parsePath } from '../../runtime/workspace/parse-path.ts'
 import { CliError, usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { withBranchStart } from '../results/commit-file.ts'
+import { gitAt, gitIn } from '../results/git-at.ts'
 import { readLocal } from '../results/local-file.ts'
 import { quoteWord } from '../terminal/shell-word.ts'
 import { visible } from '../terminal/visible.ts'
@@ -62,7 +63,13 @@ export function proposeCommand(context: CliContext): Command {
         ? { proposal: await propose(await readFileIn(place.folder)) }
         : await onBranch(context, { place, branch, propose })
     if (options.json) terminal.json({ ...proposed.proposal, ...present({ branch, commit: proposed.commit }) })
-    else print(context, { ...proposed, branch })
+    else
+      print(context, {
+        ...proposed,
+        branch,
+        top: place.folder,
+        git: await gitAt(place.folder, terminal.io.cwd),
+      })
     context.exit(EXIT.ok)
   })
   return command
@@ -148,10 +155,15 @@ const commitMessage = ({ path }: PolicyProposal): string =>
     '',
   ].join('\n')
 
-function print(
-  { terminal }: CliContext,
-  { proposal: { diff }, commit, branch }: Proposed & { readonly branch: string | undefined },
-): void {
+type Shown = Proposed & {
+  readonly branch: string | undefined
+  /** The folder to which the paths of the diff are relative. */
+  readonly top: string
+  /** How a git command for the repository begins. */
+  readonly git: string
+}
+
+function print({ terminal }: CliContext, { proposal: { diff }, commit, branch, top, git }: Shown): void {
   if (diff === '') {
     terminal.note('The file has these settings already. Nothing was changed.')
     return
@@ -159,14 +171,16 @@ function print(
   const { stdout } = terminal.io
   if (commit === undefined) {
     stdout.write(stdout.isTTY ? shownPatch(diff, terminal.paint) : diff)
-    terminal.note('Nothing was changed. Apply the diff at the top of the repository with "git apply".')
+    // In a folder below the top, git would ignore the paths of the diff without a message.
+    const apply = terminal.io.cwd === top ? 'git' : gitIn(top)
+    terminal.note(`Nothing was changed. Apply the diff with "${apply} apply".`)
     return
   }
   terminal.print(visible(branch ?? ''))
   const word = visible(quoteWord(branch ?? ''))
   terminal.note([
     `Commit ${commit}. Your files and the index did not change.`,
-    `Review:  git show ${word}`,
-    `Discard: git branch -D ${word}`,
+    `Review:  ${git} show ${word}`,
+    `Discard: ${git} branch -D ${word}`,
   ])
 }

@@ -96,7 +96,7 @@ function setCommand(context: CliContext): Command {
 
 /** One line for each key that is different now. */
 function changes(before: SandboxSettings, after: SandboxSettings, runs: string): string[] {
-  const shown = (value: unknown) => (value === undefined ? 'none' : visible(JSON.stringify(value)))
+  const shown = (value: unknown) => (value === undefined ? 'not set' : visible(JSON.stringify(value)))
   const lines = KEYS.filter(
     (key) => canonicalJson(before[key] ?? null) !== canonicalJson(after[key] ?? null),
   ).map((key) => `${key}: ${shown(before[key])} → ${shown(after[key])}`)

@@ -1,8 +1,11 @@
 import type { Command } from 'commander'
 import * as z from 'zod'
+import type { Run } from '../../contracts/api.ts'
+import type { Client } from '../../runtime/client/client.ts'
 import { EXIT } from '../exit-status.ts'
 import { exitStatusOfEnding, followRun } from '../follow/follow-run.ts'
 import { createPresenter } from '../follow/presenter.ts'
+import { continueWith, waitsForDecision } from '../view/wait-words.ts'
 import {
   type CliContext,
   newServiceCommand,
@@ -16,6 +19,20 @@ const TurnOptions = ServiceOptions.extend({
   final: z.boolean().default(false),
   detach: z.boolean().default(false),
 })
+
+type Waiting = { readonly client: Client; readonly run: Run; readonly suffix: string }
+
+/** The stream that follows does not repeat an earlier request, and the new turn does not begin before its decision. */
+async function noteWait({ terminal }: CliContext, { client, run, suffix }: Waiting): Promise<void> {
+  if (!waitsForDecision(run)) return
+  const { items } = await client.listApprovals(run.id)
+  const commands = continueWith(run, items, suffix).map((command) => `  ${command}`)
+  if (commands.length > 0)
+    terminal.note([
+      'The turn begins after the decision that the run waits for. Decide with one of:',
+      ...commands,
+    ])
+}
 
 export function turnCommand(context: CliContext): Command {
   const command = newServiceCommand({
@@ -32,18 +49,19 @@ export function turnCommand(context: CliContext): Command {
     const { terminal } = context
     await using connection = await openConnection(context, options)
     const { client } = connection
-    const { lastSequence } = await client.readRun(runId)
+    const run = await client.readRun(runId)
     const turn = await client.startTurn(runId, { prompt, final: options.final })
     if (options.detach) {
       if (options.json) terminal.json(turn)
       else terminal.print(turn.id)
       return context.exit(EXIT.ok)
     }
+    await noteWait(context, { client, run, suffix: serviceSuffix(options) })
     const ending = await followRun({
       terminal,
       client,
       runId,
-      after: lastSequence,
+      after: run.lastSequence,
       show: createPresenter(terminal, { json: options.json, suffix: serviceSuffix(options) }),
       decide: () => 'ask',
       onInterrupt: 'ask',

@@ -21,6 +21,16 @@ export function settledRequest({ type, data }: RunEvent): string | undefined {
   return CLOSING.test(type) && 'requestId' in data ? data.requestId : undefined
 }
 
+/**
+ * Whether the service reports that a request was decided before. A stream that begins with earlier events repeats such requests. If
+ * the service does not respond, the request counts as open.
+ */
+export const isDecided = (client: Client, runId: string, { data }: Gate): Promise<boolean> =>
+  client.listApprovals(runId).then(
+    ({ items }) => items.some(({ requestId, state }) => requestId === data.requestId && state !== 'pending'),
+    () => false,
+  )
+
 export type GateAnswer =
   | { readonly kind: 'approve'; readonly scope: 'once' | 'run' }
   | { readonly kind: 'deny'; readonly reason: string | undefined }

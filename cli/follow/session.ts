@@ -10,6 +10,7 @@ import {
   gateCommands,
   gateLines,
   gatePrompt,
+  isDecided,
   isGate,
   parseGateAnswer,
   sendAnswer,
@@ -73,11 +74,7 @@ export function createSession(options: FollowOptions) {
     if (typeof decision === 'object') answerGate(gate, decision).catch(fail)
     else if (decision === 'ask' && terminal.isInteractive)
       questions.put(gateQuestion(gate, options, answerGate))
-    else
-      terminal.note([
-        'The run waits for a decision. Decide with one of:',
-        ...gateCommands(gate, runId, suffix).map((line) => `  ${line}`),
-      ])
+    else noteGate(options, gate).catch(fail)
   }
   return {
     signal: stop.signal,
@@ -96,6 +93,13 @@ export function createSession(options: FollowOptions) {
       terminal.progress.clear()
     },
   }
+}
+
+/** Prints how to decide from another terminal. */
+async function noteGate({ terminal, client, runId, suffix }: FollowOptions, gate: Gate): Promise<void> {
+  if (await isDecided(client, runId, gate)) return
+  const commands = gateCommands(gate, runId, suffix).map((line) => `  ${line}`)
+  terminal.note(['The run waits for a decision. Decide with one of:', ...commands])
 }
 
 function gateQuestion(

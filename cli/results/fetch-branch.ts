@@ -25,6 +25,8 @@ export interface FetchedBranch {
   readonly ref: string
   readonly commit: string
   readonly repository: string
+  /** The top folder of its working tree. */
+  readonly folder: string
   /** The ref existed before. */
   readonly isKnown: boolean
 }
@@ -50,7 +52,7 @@ export async function fetchBranch(io: Pick<CliIo, 'env'>, request: FetchRequest)
     await requireSafeTarget(git, { folder, repository, ref: branch.ref })
     await takeObjects(join(quarantine, 'objects', 'pack'), join(repository.commonDir, 'objects', 'pack'))
     const isKnown = await writeRef(git, repository, branch)
-    return { ref: branch.ref, commit: branch.commit, repository: repository.gitDir, isKnown }
+    return { ref: branch.ref, commit: branch.commit, repository: repository.gitDir, folder, isKnown }
   } finally {
     await rm(scratch, { recursive: true, force: true })
   }

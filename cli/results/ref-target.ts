@@ -16,8 +16,6 @@ export interface RefTarget {
   readonly folder: string
   readonly repository: Repository
   readonly ref: string
-  /** @default the user of this process */
-  readonly uid?: number | undefined
 }
 
 /**
@@ -26,9 +24,9 @@ export interface RefTarget {
  * outside the repository, or into a repository of another user.
  */
 export async function requireSafeTarget(git: IsolatedGit, target: RefTarget): Promise<void> {
-  const { folder, ref, uid = process.geteuid?.() } = target
+  const { folder, ref } = target
   const { gitDir, commonDir } = target.repository
-  for (const path of new Set([folder, join(folder, '.git'), gitDir, commonDir])) await requireOwner(path, uid)
+  for (const path of new Set([folder, join(folder, '.git'), gitDir, commonDir])) await requireOwner(path)
   await requireFileRefs(git, join(commonDir, 'config'))
   await requireNoHooks(git, gitDir)
   await requireNoLinks(join(commonDir, 'objects'))
@@ -38,7 +36,8 @@ export async function requireSafeTarget(git: IsolatedGit, target: RefTarget): Pr
   await requireOtherHead(gitDir, ref)
 }
 
-async function requireOwner(path: string, uid: number | undefined): Promise<void> {
+async function requireOwner(path: string): Promise<void> {
+  const uid = process.geteuid?.()
   const stats = await lstat(path)
   if (uid !== undefined && stats.uid !== uid)
     throw unsafe(`${path} belongs to another user (uid ${stats.uid})`)
@@ -51,7 +50,7 @@ async function requireFileRefs(git: IsolatedGit, config: string): Promise<void> 
     throw unsafe(`${config} sets extensions.refStorage, which is not supported`)
 }
 
-/** Newer versions of git run hooks that the configuration names, whatever `core.hooksPath` is. */
+/** Newer versions of git run hooks that the configuration names, even if `core.hooksPath` is set. */
 async function requireNoHooks(git: IsolatedGit, gitDir: string): Promise<void> {
   const wanted = ['config', '--includes', '--name-only', '--get-regexp', '^hook\\.']
   const { status, stdout, stderr } = await git([`--git-dir=${gitDir}`, ...wanted])

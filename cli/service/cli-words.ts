@@ -32,11 +32,11 @@ export function typedField(field: string): string {
   return field || 'the request'
 }
 
-/** Replaces API field names and values in a service message with the names of the command line. */
+/** Replaces API field names and values in a service message with the names of the command line. Keys of files, such as `models.openaiCompatible`, stay. */
 export const typedWords = (text: string): string =>
   text
     .replaceAll(/\b(?:workspace\.(?:path|mode)|agent\.(?:kind|model|plan))\b/g, typedField)
-    .replaceAll('openaiCompatible', 'openai')
+    .replaceAll(/(?<![.\w])openaiCompatible\b/g, 'openai')
     .replace(/^The cursor `after`/, '--after')
 
 /** Adds a capital letter at the start, unless the text starts with a name, and a full stop at the end. */

@@ -43,7 +43,7 @@ const prefixed = (sign: string, text: string): string[] => text.split('\n').map(
 function effectLines({ inForce, file }: SettingsComparison, paint: Paint): string[] {
   const before = inForce?.settings
   if (before === undefined) return []
-  const words = (value: unknown) => (value === undefined ? 'none' : visible(JSON.stringify(value)))
+  const words = (value: unknown) => (value === undefined ? 'not set' : visible(JSON.stringify(value)))
   const keys = Object.keys({ ...file.settings, ...before }) as (keyof typeof before)[]
   const changes = keys.flatMap((key) => {
     const [old, after] = [words(before[key]), words(file.settings[key])]

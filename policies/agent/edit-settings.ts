@@ -33,7 +33,7 @@ export function editSettings(
   return { ok: true, text: withEnds(text, document.toString(layout)) }
 }
 
-/** A map in place of a document without keys, such as `null` or `---`, with its comments. */
+/** Returns an empty map that replaces a document without keys, such as `null` or `---`, and keeps its comments. */
 function emptyMap({ contents }: Document.Parsed): YAMLMap {
   const map = new YAMLMap()
   map.commentBefore = [contents?.commentBefore, contents?.comment].filter(Boolean).join('\n') || null

@@ -16,7 +16,10 @@ import type { z } from 'zod'
 /** Maximum length of a name that is quoted in a reason. */
 const MAX_NAME = 200
 
-/** Invisible, and some tools end a text at NUL. YAML 1.2 allows only one of them, U+0085. */
+/**
+ * Control characters are refused: an editor does not show them, and some tools end a text at NUL. Of these, YAML 1.2 allows only
+ * U+0085.
+ */
 const CONTROL = /(?![\t\n\r])\p{Cc}/u
 
 /** The reason why a YAML text is invalid, and its line (from 1). */

@@ -89,7 +89,8 @@ export async function composeUserCredentials(
       const places = placesOf(egress, config)
       const { check } = egress
       const audit = createAuditTrail(keys)
-      const deps = { store, audit, credentials, seal, vault, places, learn, check, now }
+      const isReadByAgentHost = config.hasUserVault && egress.agentRoot === undefined
+      const deps = { store, audit, credentials, seal, vault, places, isReadByAgentHost, learn, check, now }
       return createUserCredentialService(deps)
     },
   }

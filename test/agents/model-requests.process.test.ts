@@ -39,7 +39,7 @@ it('waits for a proxy without a lease, reports it once, and the turn goes on', a
   expect(result).toEqual({ state: 'completed' })
   expect(streamed(events)).toBe('Hello.')
   expect(waits).toEqual([
-    'The model cannot be asked now. The request is repeated for up to 5 minutes: Connection refused: no lease.',
+    'The model cannot be called now. AgentHost repeats the request for up to 5 minutes: Connection refused: no lease.',
   ])
   const sent = proxy.requests.map(({ headers }) => headers['authorization'])
   expect(sent).toHaveLength(MANY + 1)

@@ -12,7 +12,7 @@ const ada = { owner: 'ada', role: 'user' } as const
 const HOST = 'npm.corp.example.com'
 
 /** A vault in memory. It refuses every change while `failure` is set. */
-function place() {
+function place(settings: { isReadByAgentHost?: boolean } = {}) {
   const store = new MemoryStore()
   const state: { failure?: SandboxError } = {}
   const changes: string[] = []
@@ -32,7 +32,7 @@ function place() {
       return undefined
     },
   }
-  return { store, state, changes, vault, ...ownCredentials({ store, vault }) }
+  return { store, state, changes, vault, ...ownCredentials({ store, vault, ...settings }) }
 }
 
 const UNAVAILABLE = new SandboxError('credential_unavailable', 'the vault cannot be reached')
@@ -102,6 +102,24 @@ describe('a credential that is set in a deployment with a vault', () => {
     await expect(failure).rejects.toMatchObject({ code: 'unavailable', message: 'The store is down.' })
     expect(changes.slice(1)).toEqual([`write ada github github.com ${VALUE}2`, 'disable ada github'])
     expect(store.userCredentials).toEqual(before)
+  })
+
+  test('ends with an error that names the lost earlier token, if AgentHost reads the newest version', async () => {
+    const messageOf = async (settings: { isReadByAgentHost?: boolean }, hasEarlier: boolean) => {
+      const { store, service } = place(settings)
+      if (hasEarlier) await service.set(ada, 'github', { value: VALUE })
+      store.writeUserCredential = () => Promise.reject(new SandboxError('unavailable', 'The store is down.'))
+      const failure: unknown = await service
+        .set(ada, 'github', { value: `${VALUE}2` })
+        .catch((error) => error)
+      return failure instanceof SandboxError ? failure.message : undefined
+    }
+
+    expect(await messageOf({ isReadByAgentHost: true }, true)).toBe(
+      'The store is down. Set the credential again: until then, runs of the kind copilot cannot use your earlier one either.',
+    )
+    expect(await messageOf({ isReadByAgentHost: true }, false)).toBe('The store is down.')
+    expect(await messageOf({}, true)).toBe('The store is down.')
   })
 
   test('is reported as still in the vault if neither the store nor the vault accepts the end of the change', async () => {

@@ -6,20 +6,25 @@ const CREDENTIALS_SIZE = { ...PROXY_SIZE, credentials: PROXY_SIZE.container }
 
 it.for<[string, object, object, string]>([
   [
-    'no size for its container',
+    'credentials without a size of their container',
     PROXY_SIZE,
     { credentials: CREDENTIALS },
     'sizes.egressProxy.credentials: is missing',
   ],
-  ['a size without credentials', CREDENTIALS_SIZE, {}, 'sizes.egressProxy.credentials: is there'],
   [
-    'an id twice',
+    'a size of the container for credentials, but no credentials',
+    CREDENTIALS_SIZE,
+    {},
+    'sizes.egressProxy.credentials: is there',
+  ],
+  [
+    'two credentials with the same id',
     CREDENTIALS_SIZE,
     { credentials: [{ id: 'a' }, { id: 'a' }] },
     'egress.credentials: has an id twice',
   ],
   [
-    'a value',
+    'a credential with a value',
     CREDENTIALS_SIZE,
     { credentials: [{ id: 'a', value: 'b' }] },
     'egress.credentials.0: Unrecognized key',
@@ -31,18 +36,18 @@ it.for<[string, object, object, string]>([
     'egress.credentials.0.kind: "client-certificate" has no "variable"',
   ],
   [
-    'another mode',
+    'credentials in another mode',
     CREDENTIALS_SIZE,
     { mode: 'closed', credentials: CREDENTIALS },
     'egress.credentials: is there, but',
   ],
   [
-    'a root that is no certificate',
+    'a root that is not a certificate',
     PROXY_SIZE,
     { roots: ['root'] },
     'egress.roots.0: must be one certificate',
   ],
-])('is rejected with %s', ([_what, size, egress, message]) => {
+])('rejects an environment whose egress proxy has %s', ([_what, size, egress, message]) => {
   const mistakes = mistakesWith('local', (value) => {
     value['egress'] = { mode: 'proxy', proxyAddress: '10.0.0.20', ...egress }
     value['sizes'].egressProxy = size

@@ -8,7 +8,7 @@ const hintOf = (wanted: { otherwise?: string }) =>
     ...wanted,
   }).catch(({ hint }: { hint?: string }) => hint)
 
-test('a folder that a service elsewhere does not have is explained, with what works instead if there is something', async () => {
+test('explains that a service at a URL uses folders on its own machine, and names the alternative if there is one', async () => {
   const reason = 'A service at a URL uses folders on its own machine, not on yours.'
 
   expect(await hintOf({})).toBe(reason)

@@ -34,6 +34,7 @@ test('models lists what can be started, the default, and what the others need', 
   expect(shown.status).toBe(0)
   expect(shown.stdout).toMatch(/^openai +big-model +usable +default$/m)
   expect(shown.stdout).toMatch(/^openai +small-model +usable$/m)
+  expect(shown.stdout).not.toContain('kind openaiCompatible')
   expect(shown.stdout).toMatch(/^copilot +\(any: --model NAME\) +not usable$/m)
   expect(shown.stdout.replaceAll(/\s+/g, ' ')).toContain('start the service with COPILOT_GITHUB_TOKEN')
   expect(JSON.parse(stdout).items).toContainEqual({

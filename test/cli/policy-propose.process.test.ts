@@ -66,7 +66,7 @@ describe('policy propose', () => {
     execFileSync('git', ['apply'], { cwd: path, input: stdout })
 
     expect({ status, before }).toEqual({ status: 0, before: SETTINGS })
-    expect(stderr).toContain('Nothing was changed. Apply the diff')
+    expect(stderr).toContain('Nothing was changed. Apply the diff with "git')
     expect(await readFile(join(path, '.agentweaver/settings.yml'), 'utf8')).toBe(
       '# ours\nshell_enabled: false # commands run\n\n# for the database\nredact_pii: true\nrequire_approval_for_all_shell: true\n',
     )
@@ -83,6 +83,21 @@ describe('policy propose', () => {
     expect(await readFile(join(path, '.agentweaver/settings.yml'), 'utf8')).toBe(
       'shell_enabled: false\nrequire_approval_for_all_shell: true\n',
     )
+  })
+
+  test('prints the command that applies the diff, at the top of a repository and from other folders', async () => {
+    const path = await aRepository()
+    const commandIn = async (cwd: string) =>
+      /Apply the diff with "(.*)"/.exec((await propose(cwd, [path])).stderr)?.[1] ?? ''
+    const { stdout } = await propose(path, [])
+
+    const other = await commandIn('/')
+    expect(other).toBe(`git -C ${path} apply`)
+    expect(await commandIn(path)).toBe('git apply')
+    expect(await commandIn(join(path, 'src'))).toBe(other)
+
+    execFileSync('sh', ['-ec', other], { cwd: '/', input: stdout })
+    expect(git(path, 'diff', '--name-only')).toContain('.agentweaver/settings.yml')
   })
 
   test('commits on a new branch, and changes no file, no index, no other ref and runs no hook', async () => {
@@ -152,7 +167,7 @@ describe('policy propose', () => {
     expect(git(path, 'for-each-ref')).toBe(before)
   })
 
-  test('prints commands that a shell runs as they are meant, whatever the name of the branch is', async () => {
+  test('quotes the name of the branch in the commands that it prints', async () => {
     const path = await aRepository()
     const name = "it's;touch$IFS-ran;#"
 
@@ -168,6 +183,23 @@ describe('policy propose', () => {
     sh('Discard')
     expect(git(path, 'for-each-ref', '--format=%(refname)')).toBe('refs/heads/main\n')
     expect(await readdir(path)).not.toContain('-ran')
+  })
+
+  test('prints commands that act on the named repository, from any folder', async () => {
+    const path = await aRepository()
+    const other = await aRepository()
+    const printed = async (cwd: string) => {
+      const { stderr } = await propose(cwd, [path, '--branch', 'fix'])
+      const [, review = ''] = /Review: +(.*)/.exec(stderr) ?? []
+      const [, discard = ''] = /Discard: +(.*)/.exec(stderr) ?? []
+      expect(execFileSync('sh', ['-ec', review], { cwd, encoding: 'utf8' })).toContain('Propose settings')
+      execFileSync('sh', ['-ec', discard], { cwd })
+      return review
+    }
+
+    expect(await printed(join(path, 'src'))).toBe('git show fix')
+    expect(await printed(other)).toBe(`git -C ${path} show fix`)
+    expect(await printed('/')).toBe(`git -C ${path} show fix`)
   })
 
   test('refuses what the policy does not allow, and a file with a mistake', async () => {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { openIsolatedGit } from '../../cli/program-call/isolated-git.ts'
 import { withBranchStart } from '../../cli/results/commit-file.ts'
 import { fetchBranch } from '../../cli/results/fetch-branch.ts'
@@ -17,7 +17,10 @@ function repositoryOf(found: FoundGit): Repository {
   return found
 }
 
-/** A repository beside the folder of a user with one file, which `$OUT` names in scripts. */
+/**
+ * A repository, and a folder of the user outside it, which git must not change. In `script`, `$OUT` is the path of that folder.
+ * `state` lists its files.
+ */
 function aTrap(script: string) {
   const place = aRepository()
   place.shell(`mkdir ../out; echo mine >../out/mine; OUT=$PWD/../out; ${script}`)
@@ -174,7 +177,9 @@ it('refuses a repository or a working tree of another user', async () => {
 
   await requireSafeTarget(git, target)
 
-  await expect(requireSafeTarget(git, { ...target, uid: uid + 1 })).rejects.toThrow(
+  const user = vi.spyOn(process, 'geteuid').mockReturnValue(uid + 1)
+  onTestFinished(() => user.mockRestore())
+  await expect(requireSafeTarget(git, target)).rejects.toThrow(
     `${place.project} belongs to another user (uid ${uid})`,
   )
 })
@@ -186,7 +191,7 @@ it('refuses a repository whose refs are stored elsewhere', async () => {
   await expect(branchIn(place)).rejects.toThrow(/sets extensions.refStorage/)
 })
 
-it('starts no program, writes nothing beside the branch and uses no other folder, whatever the configuration says', async () => {
+it('runs no program and writes only the branch if the configuration names programs and other folders', async () => {
   const place = aRepository()
   const program = join(place.folder, 'evil.sh')
   writeFileSync(program, `#!/bin/sh\ntouch ${place.folder}/ran\n`, { mode: 0o755 })

@@ -127,11 +127,13 @@ describe('fetch', () => {
     const before = place.shell('cat a.txt .git/HEAD .git/config; sha1sum .git/index')
 
     const first = await runCli(['fetch', RUN_ID], { env })
+    const inside = await runCli(['fetch', RUN_ID], { env, cwd: place.project })
     const again = await runCli(['fetch', RUN_ID, '--json'], { env })
 
     expect(first).toMatchObject({ status: 0, stdout: `${REF}\n` })
-    expect(first.stderr).toContain(`git diff HEAD...${REF}`)
-    expect(first.stderr).toContain(`git merge ${REF}`)
+    expect(first.stderr).toContain(`git -C ${place.project} diff HEAD...${REF}`)
+    expect(first.stderr).toContain(`git -C ${place.project} merge ${REF}`)
+    expect(inside.stderr).toContain(`Merge:   git merge ${REF}`)
     expect(first.stderr).toContain('Commit or stash')
     expect(JSON.parse(again.stdout)).toMatchObject({ ref: REF, commit: branch.commit, isKnown: true })
     expect(place.shell('cat a.txt .git/HEAD .git/config; sha1sum .git/index')).toBe(before)

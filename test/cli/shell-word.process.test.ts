@@ -40,7 +40,7 @@ it.each(['PATH=/nowhere', 'PATH+=/nowhere'])(
   (program) => {
     const run = (line: string) => execFileSync('bash', ['-c', `${line} 2>&1 || true`], { encoding: 'utf8' })
 
-    // The control: the same words without quotes succeed.
+    // The same words without quotes succeed.
     expect(run(`${program} :`)).toBe('')
     expect(run(toLine([program, ':']))).toMatch(/No such file or directory|command not found/)
   },

@@ -153,8 +153,8 @@ describe('trust', () => {
     const { stdout } = await runCli(['trust', project], { env })
 
     expect(stdout).toContain('Changes for runs:')
-    expect(stdout).toContain('  budgets: {"steps":3} → none')
-    expect(stdout).toContain('  require_outcome: true → none')
+    expect(stdout).toContain('  budgets: {"steps":3} → not set')
+    expect(stdout).toContain('  require_outcome: true → not set')
   })
 
   test('says that runs are not affected if only comments changed', async () => {

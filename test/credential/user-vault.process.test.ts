@@ -109,7 +109,7 @@ it('leaves no version that AgentHost could read when a change is undone, and say
   await expect(vault.disable(ADA, 'It is still there')).rejects.toThrow('It is still there. An operator must')
 })
 
-it('has nothing to disable in a secret that was deleted', async () => {
+it('disables nothing, and does not fail, if the secret was deleted', async () => {
   const { azure, vault, name } = await aVault()
   await vault.write(ADA, VALUE)
   await vault.delete(ADA, true)
@@ -119,7 +119,7 @@ it('has nothing to disable in a secret that was deleted', async () => {
   expect(azure.vault.deletedNames()).toEqual([name])
 })
 
-describe('a write whose answer is lost', () => {
+describe('a write whose response is lost', () => {
   /** The vault carries out the write, and accepts no second attempt. */
   const LOST: readonly Fault[] = ['none', 'answer-lost', error(429, 'Throttled', { 'retry-after': '3600' })]
 
@@ -152,7 +152,7 @@ describe('a write whose answer is lost', () => {
     )
   })
 
-  it('is a success if the next attempt is one', async () => {
+  it('succeeds if the vault confirms the next attempt', async () => {
     const { azure, vault, name } = await aVault()
     azure.vault.failNext('none', 'answer-lost')
 
@@ -219,7 +219,7 @@ it('deletes what an erased owner has in the vault, and nothing of others', async
   expect(azure.vault.names()).toEqual([nameOf(bob)])
 })
 
-describe('the date of a deletion whose answer is lost', () => {
+describe('the date of a deletion whose response is lost', () => {
   it('is the one of the deleted secret, if the identity may read it', async () => {
     const { azure, vault, name } = await aVault([...WRITER, 'getSecret'])
     await vault.write(ADA, VALUE)

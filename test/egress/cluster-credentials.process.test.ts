@@ -54,7 +54,7 @@ describe('a command of a pod', () => {
     expect(await get(`Bearer ${other.placeholder}`)).toMatch(/^HTTP\/1\.1 403 .*accepts no other credential/)
     expect(all.authorizations).toEqual([])
     expect(all.reads).toEqual([])
-    // The control: with its own placeholder.
+    // With its own placeholder, the same request succeeds.
     expect(await get()).toMatch(/^HTTP\/1\.1 200 /)
   })
 
@@ -99,7 +99,7 @@ describe('the process that inserts credentials', () => {
     expect(await connect(`Proxy-Authorization: Bearer ${token}`, from('10.9.9.9'))).toMatch(/another address/)
     expect(await connect(await of({ generation: 2 }), from('127.0.0.1'))).toMatch(/^HTTP\/1\.1 403 /)
     expect(await connect(await of({ pod: otherPod }), from('127.0.0.1'))).toMatch(/^HTTP\/1\.1 403 /)
-    // The control.
+    // From its own address, with the right generation and pod, it may connect.
     const { head, socket } = await open(
       brokerPathIn(all.folder),
       all.target,
@@ -156,7 +156,7 @@ describe('the route for the values of credentials', () => {
       nobody: { status: 401, hasValue: false },
     })
     expect(all.reads).toEqual([])
-    // The control.
+    // The container that inserts credentials gets the value.
     expect(await status('credentials-token')).toEqual({ status: 200, hasValue: true })
   })
 
@@ -220,7 +220,7 @@ describe('the route for the values of credentials', () => {
     const state = states.find((one) => one.includes(runId)) ?? ''
     expect(state).not.toContain(placeholder)
     expect(state).not.toContain('PRIVATE KEY')
-    // The control.
+    // The state for the process that inserts credentials has both.
     const other = others.find((one) => one.includes(runId)) ?? ''
     expect(other).toContain(placeholder)
     expect(other).toContain('PRIVATE KEY')

@@ -30,7 +30,7 @@ describe('git in a pod', () => {
     expect(server.refs('team/app')).toEqual([`refs/heads/agentweaver/${all.runId}/fix`, 'refs/heads/main'])
     expect(server.requests.filter(({ isAuthorized }) => !isAuthorized)).toEqual([])
     expect(await filesWith([all.home], CANARY)).toEqual([])
-    // The control.
+    // The search finds the placeholder, so it would find the value too.
     expect(await filesWith([all.home], all.placeholder)).toEqual([join(all.home, 'control')])
   })
 })

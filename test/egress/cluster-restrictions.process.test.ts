@@ -68,7 +68,7 @@ it('closes the tunnels of a run without network on every replica, and opens new 
   const { ports, runId, otherId, tunnel, connectAgain, restrict } = await rig()
   const own = await Promise.all(ports.map((port) => tunnel(port, runId)))
   const others = await Promise.all(ports.map((port) => tunnel(port, otherId)))
-  // The control: they carry data before.
+  // Before the restriction, all of them carry data.
   for (const socket of [...own, ...others]) expect(await echoes(socket)).toBe('echo hello')
   const closed = own.map((socket) => once(socket, 'close'))
 

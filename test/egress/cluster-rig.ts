@@ -116,7 +116,7 @@ export type Deployment = Awaited<ReturnType<typeof deploymentRig>> & {
   readonly bytes?: Omit<ByteSharesOptions, 'store'>
 }
 
-/** The control port of one process of the API. */
+/** Starts one process of the API with its control port, to which the processes of the egress proxy connect. */
 export async function startControl(
   { clock = () => new Date(), users, checkMs, ...deployment }: Deployment,
   port = 0,
@@ -235,7 +235,7 @@ export async function startRelay(address: string) {
 const connectAt = (at: number | string): Socket =>
   typeof at === 'string' ? connect(at) : connect(at, '127.0.0.1')
 
-/** Sends bytes to a port, and returns the answer up to the end of the connection. */
+/** Sends bytes to a port, and returns the response up to the end of the connection. */
 export async function ask(at: number | string, ...pieces: string[]): Promise<string> {
   const socket = connectAt(at)
   const { closed } = received(socket)
@@ -244,12 +244,12 @@ export async function ask(at: number | string, ...pieces: string[]): Promise<str
   return (await closed).toString('latin1')
 }
 
-/** Opens a tunnel, and returns its socket and the head of the answer. */
 /** Keys of another deployment. */
 export const otherKeys = () => ({
   ticketKey: { kid: 'other', privateKey: generateKeyPairSync('ed25519').privateKey },
 })
 
+/** Opens a tunnel, and returns its socket and the head of the response. */
 export async function open(at: number | string, target: string, credentials?: string) {
   const socket = connectAt(at)
   socket.on('error', () => undefined)

@@ -127,7 +127,7 @@ describe('a replica', () => {
       otherGeneration: '403',
       otherPod: '403',
     })
-    // The control: the same request with the right token, in both schemes.
+    // The same request with the right token succeeds, in both schemes.
     const basic = Buffer.from(`agentweaver:${token}`).toString('base64')
     for (const credentials of [`Bearer ${token}`, `Basic ${basic}`]) {
       const { head, socket } = await open(replica.port, target, credentials)

@@ -64,7 +64,7 @@ describe('a credential that a person sets in a cluster', () => {
     const isOfCheck = (name: string) => name.startsWith('aw-check-')
     expect(shared).toContain('broker')
     expect(shared.filter(isOfCheck)).toEqual([])
-    // The control.
+    // The container that checks credentials has them in its own folder.
     expect(own.filter(isOfCheck)).not.toEqual([])
   })
 

@@ -17,7 +17,7 @@ describe('the end of the phase setup', () => {
     const socket = await open()
     const { closed, text } = received(socket)
 
-    // The control: another state of the same phase closes nothing.
+    // Another state of the same phase closes nothing.
     await apply(generation({ phase: 'setup', restriction: 'normal' }))
     socket.write('still there')
     await until('the echo', () => text() === 'echo still there')
@@ -62,7 +62,7 @@ describe('the end of the phase setup', () => {
     socket.write(requestText(port, upgrade).replace('close', 'Upgrade'))
     await until('it is open', () => text().includes('101'))
 
-    // The control.
+    // Another state of the same phase closes nothing.
     await rig.apply(rig.generation({ phase: 'setup', restriction: 'normal' }))
     socket.write('ping')
     await until('the echo', () => text().endsWith('echo ping'))

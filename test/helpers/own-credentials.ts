@@ -27,6 +27,7 @@ type Around = {
   readonly audit?: Pick<AuditTrail, 'append'>
   readonly places?: CredentialPlaces
   readonly vault?: UserVault
+  readonly isReadByAgentHost?: boolean
   readonly keyId?: string
   readonly root?: number
   readonly now?: () => Date
@@ -40,6 +41,7 @@ export function ownCredentials({
   audit = { append: async () => undefined },
   places = PLACES,
   vault,
+  isReadByAgentHost = false,
   keyId = 'k1',
   root = 1,
   now = () => new Date(),
@@ -50,7 +52,7 @@ export function ownCredentials({
   const learn = (owner: string, value: string) => redactors.learn(owner, value)
   const credentials = new UserCredentials({ store, seal, vault, learn, clock: now, log: silentLog })
   const service = createUserCredentialService({
-    ...{ store, audit, credentials, seal, vault, places, learn, check, now },
+    ...{ store, audit, credentials, seal, vault, places, isReadByAgentHost, learn, check, now },
   })
   return { service, credentials, redactors, seal }
 }

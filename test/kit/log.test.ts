@@ -63,7 +63,7 @@ describe('a line of the log', () => {
       log.child({ line: token }).error('it failed', { error: new Error(`with ${password}`) })
     }
 
-    // The control: without redaction each line has a secret.
+    // Without redaction each line has a secret, so the check below can fail.
     for (const line of plain.lines) expect(line).toMatch(/ghp_0aB|correct-horse/)
     for (const line of redacted.lines) expect(line).not.toMatch(/ghp_0aB|correct-horse/)
     expect(redacted.entries()).toHaveLength(2)

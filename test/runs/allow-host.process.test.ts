@@ -122,7 +122,7 @@ it('is refused beyond the operator, for another person, without effect, and afte
   await statusIs('403 403')
   expect((await store.readRun(id))?.allowedHosts).toEqual([])
 
-  // The control: the same call with the right host and person.
+  // The same call with the right host and person succeeds.
   await allow(id)
   await statusIs('200 403')
   await expect(allow(id)).rejects.toMatchObject({ code: 'conflict' })

@@ -9,7 +9,7 @@ const PURGED = new Date('2027-02-25T10:00:00.000Z')
 const noRuns = () => Promise.reject(new Error('the owner has no runs'))
 
 /** Erases an owner without runs. */
-async function erase(eraseSecrets: RunDeps['eraseSecrets']) {
+async function erase(eraseSecrets: RunDeps['eraseSecrets'], wanted = 'ada') {
   const steps: string[] = []
   const lines: string[] = []
   const deps = {
@@ -30,7 +30,7 @@ async function erase(eraseSecrets: RunDeps['eraseSecrets']) {
   }
   const caller = { owner: 'root', role: 'operator' } as const
   const reports: ErasedData[] = []
-  const erasure = await eraseOwner(deps, { recordErasure: noRuns }, { caller, owner: 'ada' })
+  const erasure = await eraseOwner(deps, { recordErasure: noRuns }, { caller, owner: wanted })
   for await (const report of erasure) reports.push(report)
   return { last: reports.at(-1), steps, log: lines.join('') }
 }
@@ -72,4 +72,10 @@ test.each<[string, RunDeps['eraseSecrets']]>([
 
   expect(last?.isComplete).toBe(true)
   expect(last).not.toHaveProperty('secretsPurgedAt')
+})
+
+test('an operator cannot erase the own data, and the error names the alternatives', async () => {
+  await expect(erase(undefined, 'root')).rejects.toThrow(
+    'Another operator can. On your own machine, you can stop the service and delete its state folder',
+  )
 })

@@ -87,7 +87,7 @@ describe('a run on a git repository', () => {
     expect(String(await bytesOf(await service.readPatch(alice, run.id)))).toContain('+two\n')
     expect(String(await bytesOf(await service.readBundle(alice, run.id)))).toMatch(/^# v2 git bundle\n/)
     await expect(service.downloadWorkspace(alice, run.id, AbortSignal.timeout(600_000))).rejects.toThrow(
-      /its copy of the folder is gone/,
+      /its copy of the folder is gone\. "agentweaver diff run_\w+" shows .*"agentweaver fetch run_/,
     )
     expect(copies()).toEqual([])
   })

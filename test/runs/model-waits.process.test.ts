@@ -68,7 +68,9 @@ it('waits for a busy model server, says so once, and counts no request that wait
   expect((await read()).state).toBe('succeeded')
   expect(model.requests).toHaveLength(10)
   expect(dataOf(events, 'sandbox.warning').filter(({ category }) => category === 'model-waits')).toEqual([
-    expect.objectContaining({ message: expect.stringMatching(/repeated for up to 5 minutes: .*HTTP 503/) }),
+    expect.objectContaining({
+      message: expect.stringMatching(/AgentHost repeats the request for up to 5 minutes: .*HTTP 503/),
+    }),
   ])
   expect((await read()).budgets).toMatchObject({ model_requests: { used: 2 } })
 })

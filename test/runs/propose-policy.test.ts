@@ -115,7 +115,7 @@ it('refuses settings beyond the policy, patterns that cannot act, and a file wit
   )
 })
 
-it('refuses a file that is too long to be changed, wherever it is from', async () => {
+it('refuses a settings file that is too long, in the request and in the repository', async () => {
   const long = '#'.repeat(16_385)
   const { propose } = proposals([{ kind: 'git', url: REPOSITORY, settings: long }])
   const settings = { shell_enabled: false }

@@ -125,7 +125,7 @@ it('refuses a push while the run is restricted', async () => {
     expect(reason).toMatch(new RegExp(`restricted to ${level} by alice: a look first`))
   }
   expect(place.server.refs('team/app')).toEqual(['refs/heads/main'])
-  // The control.
+  // Without a restriction, the push succeeds.
   await restrict('normal')
   await place.service.pushResults(alice, id, { branch: 'fix' })
 })
@@ -169,7 +169,7 @@ it('says in words why it pushes nothing', async () => {
   expect(await push(id)).toMatch(/failed: git cannot prepare the push: .*503/)
   place.server.intercept = undefined
   expect(place.server.refs('team/app')).toEqual(['refs/heads/main'])
-  // The control.
+  // If the server responds normally, the push succeeds.
   place.onPush('exit 0')
   await service.pushResults(alice, id, { branch: 'fix' })
   expect(place.server.refs('team/app')).toEqual([`refs/heads/agentweaver/${id}/fix`, 'refs/heads/main'])

@@ -71,7 +71,7 @@ it('gives a sandbox one commit for one branch, and no other sandbox', async () =
   expect(await end()).toMatch(/failed: git cannot prepare the push/)
   // The sandbox is gone, and its permission with it.
   await expect(place.printed(alice, sandbox, 'true')).rejects.toThrow('has ended')
-  // The control: the same push without an attack.
+  // The same push without an attack succeeds.
   await place.service.pushResults(alice, id, { branch: 'fix' })
   expect(place.server.refs('team/app')).toEqual([`${own}/fix`, 'refs/heads/main'])
   expect(place.git('rev-parse', `${own}/fix`)).toBe(diff.branch?.commit)
@@ -141,7 +141,7 @@ it('pushes nothing if the commits differ from the diff that people saw', async (
   await write(patched.id, 'bundle', await blob(other.id, 'bundle'))
   expect(await push(patched.id)).toMatch(/failed: git cannot prepare the push/)
   expect(place.server.refs('team/app')).toEqual(['refs/heads/main'])
-  // The control.
+  // With the bundle of the run itself, the push succeeds.
   await write(patched.id, 'bundle', bundle)
   expect(await push(patched.id)).toBe('it succeeded')
 })

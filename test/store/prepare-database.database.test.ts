@@ -59,7 +59,7 @@ describe.skipIf(!hasPostgres)('the setup of the database for the API', () => {
     await expect(server.query('select 1', server.at(DATABASE, 'stranger'))).rejects.toThrow(
       /permission denied for database/,
     )
-    // The control: an unprepared database accepts every role.
+    // An unprepared database accepts every role.
     expect(await server.query('select 1', server.at('open_to_all', 'stranger'))).toHaveLength(1)
   })
 

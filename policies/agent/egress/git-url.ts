@@ -74,7 +74,10 @@ function sshReason(text: string): string {
   return `SSH has no way out of a sandbox. Use the https URL of the repository: ${instead}.`
 }
 
-/** The same for all spellings of a repository. Many servers ignore case, so another spelling must not be a way around a policy. */
+/**
+ * The key under which the policy of a repository is stored. All spellings of a URL have the same key, because another spelling must
+ * not avoid the policy. Many servers ignore case and the end `.git`.
+ */
 export const repositoryKey = ({ host, port, path }: GitUrl): string =>
   `${host}:${port}/${path.toLowerCase().replace(/(?:\.git)+$/, '')}`
 

@@ -140,7 +140,9 @@ class CopilotAgent implements AgentSession {
     const { log, onModelWait } = this.#deps
     if (!isRepeated) log.warn('a request to the model waits', { reason })
     if (!isRepeated && !isFrozen)
-      onModelWait?.(`The model cannot be asked now. The request is repeated for up to 5 minutes: ${reason}`)
+      onModelWait?.(
+        `The model cannot be called now. AgentHost repeats the request for up to 5 minutes: ${reason}`,
+      )
     return this.#watch?.pause({ isFrozen }) ?? (() => undefined)
   }
 

@@ -27,7 +27,7 @@ export type CredentialCheck = (credential: NewCredential) => Promise<CheckResult
 export type AskServer = (plan: CredentialCheckPlan, credential: NewCredential) => Promise<CredentialVerdict>
 
 const GITHUB_API = 'api.github.com'
-/** Any token may ask for its limits, and the request counts against none. GitHub answers 401 to an unknown token. */
+/** Any token may ask for its limits, and the request counts against none. GitHub responds with 401 to an unknown token. */
 const GITHUB_PATH = '/rate_limit'
 
 type Parts = {
@@ -40,7 +40,7 @@ type Parts = {
   readonly gitServer: (host: string) => EgressDestination | undefined
 }
 
-/** A request, or the reason why there is none. */
+/** A request, or the reason why the value cannot be checked. */
 type Planned = CredentialCheckPlan | string
 
 /** Asks the server of a credential with one cheap request, within the operator's ceiling. */

@@ -55,10 +55,18 @@ type Deps = {
   /** Where new values are stored. Without it, the store has them, encrypted. */
   readonly vault?: UserVault | undefined
   readonly places: CredentialPlaces
+  /** AgentHost reads the newest version of GitHub tokens in the vault, because the egress proxy inserts none. @default false */
+  readonly isReadByAgentHost?: boolean
   readonly learn: (owner: string, value: string) => void
   /** Absent where the service has no way through the egress proxy. */
   readonly check?: CredentialCheck | undefined
   readonly now: () => Date
+}
+
+type Change = {
+  readonly row: UserCredentialRow
+  /** The credentials that the owner had before. */
+  readonly own: readonly UserCredentialRow[]
 }
 
 const NO_CHECK: CredentialCheck = async () => ({
@@ -70,10 +78,17 @@ const NOT_WANTED: CheckResult = { isChecked: false, reason: 'you asked to store 
 
 const STILL_THERE = 'The value that you sent is still in the vault, and could not be disabled there'
 
+const EARLIER_LOST =
+  'Set the credential again: until then, runs of the kind copilot cannot use your earlier one either.'
+
 const invalid = (message: string) => new SandboxError('invalid_request', message)
 
 export function createUserCredentialService(deps: Deps): UserCredentialService {
   const { store, audit, credentials, seal, vault, places, learn, check = NO_CHECK, now } = deps
+  const losesEarlier = (row: UserCredentialRow, own: readonly UserCredentialRow[]) =>
+    deps.isReadByAgentHost &&
+    row.kind === 'github' &&
+    own.some((one) => isSame(one, row) && vaultVersionOf(one) !== undefined)
 
   /** Encrypts the value, or writes it into the vault. Returns the row for it, which is not stored yet. */
   const keep = async (
@@ -94,14 +109,15 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
     })
 
   /**
-   * Disables the newest version in the vault if `work` fails. No row names this version then, and AgentHost would read it.
+   * Disables the newest version in the vault if `work` fails. No row names this version then, and AgentHost would read it. `own`: the
+   * earlier credentials of the owner.
    */
-  const orUndo = async <T>(row: UserCredentialRow, work: () => Promise<T>): Promise<T> => {
+  const orUndo = async <T>({ row, own }: Change, work: () => Promise<T>): Promise<T> => {
     try {
       return await work()
     } catch (error) {
       if (vaultVersionOf(row) !== undefined) await vault?.disable(row, STILL_THERE).catch(both(error))
-      throw error
+      throw losesEarlier(row, own) ? extended(error, EARLIER_LOST) : error
     }
   }
 
@@ -112,11 +128,11 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
       const { owner } = caller
       const of = { owner, kind, target: usableTarget(places, kind, host), ...present({ user }) }
       // Checked before the value is written: a rejected credential must not leave a secret in the vault.
-      await refuseMore(store, of)
+      const own = await refuseMore(store, of)
       // The value is redacted from here on, before anything stores it.
       learn(owner, value)
       const row = await keep(of, value)
-      const checked = await orUndo(row, async () => {
+      const checked = await orUndo({ row, own }, async () => {
         const result = isWanted ? await check({ row, value }) : NOT_WANTED
         await commit(row, caller)
         return result
@@ -153,9 +169,13 @@ export function createUserCredentialService(deps: Deps): UserCredentialService {
 const both =
   (change: unknown) =>
   (undo: unknown): never => {
-    const code = change instanceof SandboxError ? change.code : 'internal'
-    throw new SandboxError(code, `${messageOf(change)} ${messageOf(undo)}`, { cause: change })
+    throw extended(change, messageOf(undo))
   }
+
+const extended = (change: unknown, more: string): SandboxError => {
+  const code = change instanceof SandboxError ? change.code : 'internal'
+  return new SandboxError(code, `${messageOf(change)} ${more}`, { cause: change })
+}
 
 /** The target of a new credential. A credential that no run could use is refused. */
 function usableTarget(places: CredentialPlaces, kind: UserCredentialKind, host: string | undefined): string {
@@ -203,13 +223,18 @@ function hostOf(kind: HostKind, host: string | undefined): string {
   throw invalid(`${host} is not the name of a host.`)
 }
 
+type Target = Pick<UserCredentialRow, 'kind' | 'target'>
+
+const isSame = (one: Target, other: Target): boolean => one.kind === other.kind && one.target === other.target
+
+/** Returns the credentials of the owner. Throws `conflict` if a new one would exceed the limit. */
 async function refuseMore(
   tx: Pick<Transaction, 'listUserCredentials'>,
   { owner, kind, target }: Pick<UserCredentialRow, 'owner' | 'kind' | 'target'>,
-): Promise<void> {
+): Promise<readonly UserCredentialRow[]> {
   const own = await tx.listUserCredentials(owner)
-  const isNew = !own.some((one) => one.kind === kind && one.target === target)
-  if (!isNew || own.length < USER_CREDENTIAL_LIMITS.perOwner) return
+  const isNew = !own.some((one) => isSame(one, { kind, target }))
+  if (!isNew || own.length < USER_CREDENTIAL_LIMITS.perOwner) return own
   throw new SandboxError(
     'conflict',
     `You have ${own.length} credentials, which is the limit. Remove one first: agentweaver credential remove KIND.`,

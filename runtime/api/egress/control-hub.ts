@@ -51,7 +51,7 @@ export class ControlHub {
   readonly #options: ControlHubOptions
   readonly #listeners = new Set<Listener>()
   #revision = 0
-  /** What each process got last, as text. */
+  /** The last state that was read for each process, as JSON. A process gets its next state if that differs. */
   #last: Readonly<Record<keyof ControlStates, string>> = NOTHING
   #sentAt = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | undefined

@@ -30,7 +30,7 @@ export async function eraseOwner(
     throw new SandboxError('forbidden', 'Only an operator erases the data of an owner.')
   if (owner === caller.owner) {
     const why =
-      'You cannot erase your own data: your key would be gone in the middle of it. Another operator can.'
+      'You cannot erase your own data: your key would be gone in the middle of it. Another operator can. On your own machine, you can stop the service and delete its state folder, which "agentweaver config" shows.'
     throw new SandboxError('conflict', why)
   }
   await refuseOpenRuns(deps, owner)

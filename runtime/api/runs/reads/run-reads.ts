@@ -44,9 +44,11 @@ async function* workspaceOf({ client, done }: SandboxUse, signal: AbortSignal): 
   }
 }
 
-const whereWorkIs = ({ path, mode }: Extract<Run['workspace'], { kind: 'path' }>): string =>
+type OnFolder = Extract<Run['workspace'], { kind: 'path' }>
+
+const whereWorkIs = (id: string, { path, mode }: OnFolder): string =>
   mode === 'isolated'
-    ? 'its copy of the folder is gone. What it changed is in its diff and in its bundle'
+    ? `its copy of the folder is gone. "agentweaver diff ${id}" shows what it changed, and "agentweaver fetch ${id}" fetches its commits`
     : `its workspace is the folder ${path} itself`
 
 /** Reads of runs. A run that the caller may not see does not exist for it. */
@@ -66,7 +68,7 @@ export function createRunReads({ store, provider, views }: ReadDeps, findServing
       const run = await requireRunToRead(store, caller, id)
       if (!isFinal(run)) return workspaceOf(await findServing(caller, id), signal)
       if (run.workspace.kind === 'path') {
-        throw new SandboxError('run_ended', `run ${id} has ended; ${whereWorkIs(run.workspace)}`)
+        throw new SandboxError('run_ended', `run ${id} has ended; ${whereWorkIs(id, run.workspace)}`)
       }
       const room = MANIFEST_ROOMS.downloading
       const archive = await openWorkspaceArchive(store, run, { room, signal, waitMs: ROOM_WAIT_MS })
