@@ -247,7 +247,8 @@ describe('an agent runtime that dies', () => {
 
   it.each([
     ['it was started', 'configure_failed'],
-    ['it has written a file', 'configure_failed'],
+    // On a busy machine, the session is open before the test sees the file.
+    ['it has written a file', /^(configure_failed|failed|completed)$/],
     ['its session is open', /^(failed|completed)$/],
     ['the model is asked', 'failed'],
     ['a tool is called', 'failed'],
