@@ -1,10 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import type { RequestedAgent } from '../../contracts/agents.ts'
-import type { CreateSandboxInput, StartRun } from '../../contracts/api.ts'
-import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
+import type { RunEnvelope } from '../../contracts/events.ts'
 import { whyNoNodes } from '../../devcluster/host/privileges.ts'
 import { waitUntil } from '../../devcluster/host/wait-until.ts'
-import { SANDBOXES } from '../../devcluster/service/names.ts'
 import { isReady } from '../../devcluster/service/readiness.ts'
 import { followTeam } from '../cli/team.ts'
 import { CONTROL, planOfProject } from '../fakes/npm-project-work.ts'
@@ -13,9 +11,10 @@ import { memoryOf, processesOf, valuesInMemory } from './helpers/canary-search.t
 import { containerProcesses } from './helpers/container-processes.ts'
 import { killAllOf } from './helpers/dead-pod.ts'
 import { type DeployedApi, deployApi } from './helpers/deployed-api.ts'
-import { ask, connectTo, direct, holdTunnels } from './helpers/egress-commands.ts'
+import { ask, connectTo, direct, holdTunnels, serveLoopback } from './helpers/egress-commands.ts'
 import { PROXY_ADDRESS, withProxy } from './helpers/egress-environment.ts'
 import { egressWithGit } from './helpers/egress-list.ts'
+import { egressRuns, PODS, READY_MS } from './helpers/egress-runs.ts'
 import { forbiddenCells } from './helpers/forbidden-cells.ts'
 import {
   APP_HOST,
@@ -34,10 +33,8 @@ const noNodes = whyNoNodes()
 const NAMESPACE = 'agentweaver-egress'
 /** On a busy machine the images alone take five minutes. */
 const DEPLOY_MS = 1_200_000
-const READY_MS = 240_000
 const TEST_MS = 420_000
 const PROXY = PROXY_ADDRESS
-const PODS = { apiVersion: 'v1', plural: 'pods', namespace: SANDBOXES }
 
 /** The canary: nothing that a sandbox can read may contain it. */
 const TOKEN = 'ghp_canaryOfTheClusterSuiteCanaryOfTh001'
@@ -46,9 +43,10 @@ const APP_TOKEN = 'ghs_canaryOfTheGitHubAppCanaryOfTheGitHubApp'
 const git = prepareGit(TOKEN, APP_TOKEN)
 const URL_OF_GIT = `https://${GIT_PLACE.host}/${GIT_REPOSITORY}.git`
 
+const WITH_MODEL: RequestedAgent = { kind: 'openaiCompatible', model: 'fake-model' }
 const AGENTS: readonly [string, RequestedAgent][] = [
   ['a scripted agent', { kind: 'scripted', plan: { turns: [planOfProject(TOKEN)] } }],
-  ['an agent with a model', { kind: 'openaiCompatible', model: 'fake-model' }],
+  ['an agent with a model', WITH_MODEL],
 ]
 
 const print = (text: string) => process.stderr.write(`${text}\n`)
@@ -74,61 +72,10 @@ describe.skipIf(noNodes !== undefined)(
       )
     const scale = (replicas: number) =>
       api.rig.kubectl('scale', 'deployment', '--all', '--namespace', NAMESPACE, `--replicas=${replicas}`)
-    /** Runs a command and returns its output. Calls `onOutput` with all output so far. */
-    async function outputOf(
-      command: string,
-      id = sandbox,
-      onOutput: (output: string) => unknown = () => undefined,
-    ): Promise<string> {
-      let output = ''
-      const request = { command, network: true, timeoutMs: 60_000 }
-      for await (const { event } of api.service.runCommand(id, request)) {
-        if (event.type === 'command.exited') break
-        if (event.type !== 'command.output') continue
-        output += event.data.chunk
-        await onOutput(output)
-      }
-      return output.trim()
-    }
-    const ended = <T extends { readonly state: string }>(read: () => Promise<T>) =>
-      waitUntil({ what: 'the end of the run', timeoutMs: READY_MS, everyMs: 500 }, async () => {
-        const run = await read()
-        return ['succeeded', 'failed', 'cancelled'].includes(run.state) ? run : undefined
-      })
-    /** A sandbox with network access, when it works. */
-    async function startSandbox(workspace: CreateSandboxInput['workspace'] = { kind: 'empty' }) {
-      const created = await api.service.createSandbox({ workspace, policy: { network_enabled: true } })
-      await waitUntil({ what: 'a sandbox', timeoutMs: READY_MS, everyMs: 500 }, async () =>
-        ['running', 'waiting'].includes((await api.service.readSandbox(created.id)).state) ? true : undefined,
-      )
-      return created
-    }
-    async function podOf(id: string) {
-      const { items } = await api.service.readEvents(id, { limit: 1000 })
-      const name = (items as RunEnvelope[]).flatMap(({ event }) =>
-        event.type === 'sandbox.execution_pod.bound' ? [event.data.podName] : [],
-      )[0]
-      return api.rig.client.get({ ...PODS, name: name ?? '' })
-    }
-    async function runOf(agent: RequestedAgent, settings: StartRun['policy'] = {}) {
-      const { id } = await api.service.startRun({
-        task: 'Install the dependencies, run the tests, add a line to README and push it',
-        workspace: { kind: 'git', url: URL_OF_GIT },
-        agent,
-        policy: { network_enabled: true, ...settings },
-      })
-      const { state } = await ended(() => api.service.readRun(id))
-      const { items } = await api.service.readEvents(id, { limit: 1000 })
-      return { id, state, items: items as RunEnvelope[] }
-    }
-    const denied = (host: string): Promise<Extract<RunEvent, { type: 'egress.denied' }>['data']> =>
-      waitUntil({ what: `a report about ${host}`, timeoutMs: 90_000, everyMs: 500 }, async () => {
-        const { items } = await api.service.readEvents(sandbox, { limit: 1000 })
-        const found = (items as RunEnvelope[]).flatMap(({ event }) =>
-          event.type === 'egress.denied' && event.data.host === host ? [event.data] : [],
-        )
-        return found[0]
-      })
+    const { ended, podOf, startRun, runOf, startSandbox, ...runs } = egressRuns(() => api, URL_OF_GIT)
+    const outputOf = (command: string, id = sandbox, onOutput?: (output: string) => unknown) =>
+      runs.outputOf(command, id, onOutput)
+    const denied = (host: string) => runs.denied(host, sandbox)
 
     beforeAll(async () => {
       api = await deployApi({
@@ -250,6 +197,28 @@ describe.skipIf(noNodes !== undefined)(
       })
       expect(git.refs()).not.toContain(`refs/heads/agentweaver/${id}/work`)
       if (agent.kind === 'openaiCompatible') expect(state).toBe('failed')
+    })
+
+    it('sends nothing from AgentHost to a command that serves DNS and HTTP on the loopback interface', async () => {
+      const { id } = await startRun(WITH_MODEL)
+      await waitUntil({ what: 'a run that works', timeoutMs: READY_MS, everyMs: 50 }, async () =>
+        (await api.service.readRun(id)).state === 'running' ? true : undefined,
+      )
+      // The command ends with its sandbox.
+      const output = await outputOf(serveLoopback(), id)
+      const { state } = await ended(() => api.service.readRun(id))
+      const { items } = await api.service.readEvents(id, { limit: 1000 })
+      const events = (items as RunEnvelope[]).map(({ event }) => event)
+      const served = events.findIndex(
+        ({ type, data }) => type === 'command.output' && /tcp 8080/.test(data.chunk),
+      )
+
+      expect(state).toBe('succeeded')
+      expect(output).toMatch(/^(received udp 53 .*control|refused udp 53 E)/m)
+      expect(output).toMatch(/^(received tcp 443 control|refused tcp 443 E)/m)
+      expect(output.split('\n').filter((line) => !/control|refused/.test(line))).toEqual([])
+      // AgentHost called the model afterwards.
+      expect(events.slice(served).filter(({ type }) => type === 'tool.result').length).toBeGreaterThan(1)
     })
 
     it('asks GitHub through a replica whether it accepts the token of a person', async () => {

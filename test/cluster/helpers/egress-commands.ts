@@ -35,3 +35,22 @@ export const direct = (host: string, port: number) =>
   `node -e 'const s = require("node:net").connect(${port}, "${host}");
     const end = (what) => { console.log(what); process.exit() };
     s.setTimeout(4000, () => end("closed")).on("connect", () => end("open")).on("error", () => end("closed"))'`
+
+/**
+ * Serves the ports of name servers and of HTTP on the loopback interface, which AgentHost shares, and prints what they receive.
+ * Sends itself a control to each, and asks the resolver of the pod for a name.
+ */
+export const serveLoopback = () =>
+  `node -e '
+    const at = "127.0.0.1"
+    const shown = (bytes) => bytes.toString("latin1").replace(/[^a-z]+/g, " ")
+    const udp = require("node:dgram").createSocket("udp4")
+    udp.on("error", ({ code }) => console.log("refused udp 53", code))
+      .on("message", (bytes) => console.log("received udp 53", shown(bytes)))
+      .bind(53, at, () => { udp.send("control", 53, at); require("node:dns").lookup("control.example.com", () => {}) })
+    for (const port of [53, 80, 443, 853, 8080]) {
+      const net = require("node:net")
+      net.createServer((socket) => socket.on("error", () => {}).once("data", (bytes) => console.log("received tcp", port, shown(bytes))))
+        .on("error", ({ code }) => console.log("refused tcp", port, code))
+        .listen(port, at, () => net.connect(port, at).end("control"))
+    }'`
