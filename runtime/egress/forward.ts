@@ -4,7 +4,7 @@ import { EGRESS_REASON_HEADER } from '../../contracts/egress.ts'
 import { type Target, withPort } from './authority.ts'
 import { CredentialEchoed } from './credentials/echo.ts'
 import { ECHOED, type Passed } from './credentials/gate.ts'
-import { asHeader, type Refusal } from './refusals.ts'
+import { asHeader, LINGER_MS, type Refusal } from './refusals.ts'
 import { forwardedHeaders, headersNamed } from './request-headers.ts'
 import { clientFault } from './upstream-tls.ts'
 
@@ -138,10 +138,22 @@ const MAX_PHRASE = 500
 
 /** Ends a response with a sentence of the proxy. Many clients print the reason phrase, and few the body. */
 export function endWith(response: ServerResponse, status: number, sentence: string): void {
+  const { req: request } = response
+  const body = `${sentence}\n`
   response.writeHead(status, asHeader(sentence).slice(0, MAX_PHRASE), {
     [EGRESS_REASON_HEADER]: asHeader(sentence),
     'content-type': 'text/plain; charset=utf-8',
+    'content-length': Buffer.byteLength(body),
     connection: 'close',
   })
-  response.end(`${sentence}\n`)
+  if (request.complete) {
+    response.end(body)
+    return
+  }
+  // Node closes the connection at the end. A client that is still sending its request would lose the response.
+  response.write(body)
+  const end = () => response.end()
+  const timer = setTimeout(end, LINGER_MS)
+  response.once('close', () => clearTimeout(timer))
+  request.once('end', end).resume()
 }

@@ -36,7 +36,7 @@ export const PRIVATE_REMEDY =
   'A person can name the range of a private endpoint in "addresses" of its entry in the egress file.'
 
 /** For the peer to read the answer and close. Otherwise the socket would stay half open for as long as an idle one. */
-const LINGER_MS = 1000
+export const LINGER_MS = 1000
 
 export function closeSoon(socket: Duplex): void {
   const timer = setTimeout(() => socket.destroy(), LINGER_MS)
