@@ -24,8 +24,8 @@ const Azure = z.strictObject({
   tenantId: Guid,
   loginHost: Host,
   vaults: z.strictObject({ controlPlane: Vault, userTokens: Vault }),
-  /** The command host has no identity. */
-  identities: z.strictObject({ api: Identity, agentHost: Identity, egressProxy: Identity }),
+  /** AgentHost has an identity only in mode `fqdn`, where it reads tokens of owners from the vault. The command host has none. */
+  identities: z.strictObject({ api: Identity, agentHost: Identity.optional(), egressProxy: Identity }),
   /**
    * Identity that creates the API's database role. Absent in a preview: this identity administers the database server,
    * and a preview runs code from a branch.

@@ -4,11 +4,10 @@ import { KATA_NODE_LABEL, KATA_TAINT, RUNTIME_CLASSES, SLICE_LABEL } from '../..
 import { names } from '../../contracts/names.ts'
 import { type AdmissionParameters, PARAMETER_OBJECT } from '../../policies/admission/parameters.ts'
 import { ADMISSION_POLICIES } from '../../policies/admission/policies.ts'
-import type { EgressPolicy } from '../../policies/agent/egress/load.ts'
 import { BoundPolicy, type PolicySettings, SANDBOXES_SUFFIX } from '../admission/bound-policy.ts'
 import { EXCHANGE_TOKEN } from '../constructs/token-volumes.ts'
 import type { Environment } from '../environment/schema.ts'
-import { readsUserVault } from '../environment/vault-reader.ts'
+import { vaultReader } from '../environment/vault-reader.ts'
 import { KubeConfigMap } from '../imports/k8s.js'
 import { clusterNames } from '../workloads.ts'
 
@@ -20,13 +19,13 @@ const DEFAULT_TOLERATIONS = ['node.kubernetes.io/not-ready', 'node.kubernetes.io
  * parameters in each of its namespaces, the control plane's included: the API server looks for parameters
  * before it evaluates whether a policy matches, and rejects every pod of a namespace without them.
  */
-export function addAdmission(scope: Construct, environment: Environment, policy: EgressPolicy): void {
+export function addAdmission(scope: Construct, environment: Environment): void {
   const { slice } = environment
   const settings = settingsOf(environment)
   const policies = slice.kind === 'base' ? ADMISSION_POLICIES : []
   for (const one of policies) new BoundPolicy(scope, one.name, { policy: one, settings })
   const { sandboxes, controlPlane, egress } = names(slice).namespaces
-  const parameters = parametersOf(environment, policy)
+  const parameters = parametersOf(environment)
   for (const namespace of [sandboxes, controlPlane, egress]) addParameters(scope, namespace, parameters)
 }
 
@@ -52,7 +51,7 @@ export function addParameters(scope: Construct, namespace: string, parameters: A
   })
 }
 
-export function parametersOf(environment: Environment, policy: EgressPolicy): AdmissionParameters {
+export function parametersOf(environment: Environment): AdmissionParameters {
   const { slice, isolation, sizes, images, egress } = environment
   const { pool, namespaces, serviceAccounts, executorKeys } = names(slice)
   return {
@@ -61,10 +60,9 @@ export function parametersOf(environment: Environment, policy: EgressPolicy): Ad
     maxLife: `${sizes.runs.maxHours}h`,
     agentAccount: serviceAccounts.agentHost,
     commandAccount: serviceAccounts.commandHost,
-    agentAudiences: [
-      IDENTITY_AUDIENCE,
-      ...(readsUserVault(environment, policy) ? [EXCHANGE_TOKEN.audience] : []),
-    ].join(','),
+    agentAudiences: [IDENTITY_AUDIENCE, ...(vaultReader(environment) ? [EXCHANGE_TOKEN.audience] : [])].join(
+      ',',
+    ),
     commandAudiences: IDENTITY_AUDIENCE,
     ...boundaryOf(isolation),
     priorityClass: clusterNames().priorityClasses.sandbox,

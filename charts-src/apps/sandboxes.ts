@@ -1,16 +1,15 @@
 import type { Chart } from 'cdk8s'
 import { ConfigMap, ServiceAccount } from 'cdk8s-plus-28'
 import { EXECUTOR_KEYS, names, type SandboxKind } from '../../contracts/names.ts'
-import type { EgressPolicy } from '../../policies/agent/egress/load.ts'
 import { mib } from '../constructs/quantities.ts'
 import { sandboxPodSpec, WORKSPACE_VOLUME } from '../constructs/sandbox-pod.ts'
 import { SandboxPool } from '../constructs/sandbox-pool.ts'
 import type { Environment } from '../environment/schema.ts'
-import { readsUserVault } from '../environment/vault-reader.ts'
+import { vaultReader } from '../environment/vault-reader.ts'
 import { clusterNames, workloads } from '../workloads.ts'
 
 /** Templates and warm pools of the sandboxes. */
-export function addSandboxes(chart: Chart, environment: Environment, egress: EgressPolicy): void {
+export function addSandboxes(chart: Chart, environment: Environment): void {
   const { slice, keys } = environment
   const { namespaces, serviceAccounts, executorKeys } = names(slice)
   const namespace = namespaces.sandboxes
@@ -21,8 +20,8 @@ export function addSandboxes(chart: Chart, environment: Environment, egress: Egr
     metadata: { name: executorKeys, namespace },
     data: { [EXECUTOR_KEYS.file]: `${JSON.stringify(keys.jwks)}\n` },
   })
-  const azure = readsUserVault(environment, egress) ? environment.infra.azure : undefined
-  addPool(chart, 'agent', { environment, podSpec: sandboxPodSpec(environment, 'agent', azure) })
+  const podSpec = sandboxPodSpec(environment, 'agent', vaultReader(environment))
+  addPool(chart, 'agent', { environment, podSpec })
   addPool(chart, 'command', { environment, podSpec: sandboxPodSpec(environment, 'command') })
 }
 

@@ -70,7 +70,7 @@ function credentialsText(entries: NonNullable<Environment['egress']['credentials
 
 /** In the syntax of `policies/agent/egress.yaml`. */
 function egressText(environment: Environment, egress: EgressPolicy): string {
-  const { classes } = resolveEgress(egress, listedValues(environment, egress))
+  const { classes } = resolveEgress(egress, listedValues(environment))
   const { prefix } = names(environment.slice)
   return yamlText({ apiVersion: 'agentweaver.io/v1', kind: 'EgressPolicy', name: prefix, classes })
 }

@@ -4,12 +4,10 @@ import { IDENTITY_TOKEN, POD_HOMES } from '../../contracts/pod.ts'
 import { AGENT_HOST_PORT, EGRESS_PROXY_PORT } from '../../contracts/ports.ts'
 import type { PodRunnerEnv } from '../../contracts/runner-env.ts'
 import type { Environment, PoolSize } from '../environment/schema.ts'
+import type { VaultReader } from '../environment/vault-reader.ts'
 import type { EnvVar } from '../imports/k8s.js'
 import { toEnvVars } from './env-vars.ts'
 import { EXCHANGE_TOKEN } from './token-volumes.ts'
-
-/** Where an AgentHost that reads the vault of users' tokens signs in. */
-export type VaultReader = NonNullable<Environment['infra']['azure']>
 
 /** Contains no data of a run. A run's data arrives through `/configure`. */
 export function agentHostEnv(

@@ -5,6 +5,7 @@ import { AGENT_HOST_PORT } from '../../contracts/ports.ts'
 import { AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
 import { ephemeralLimits } from '../environment/pod-needs.ts'
 import type { Environment } from '../environment/schema.ts'
+import type { VaultReader } from '../environment/vault-reader.ts'
 import {
   IntOrString,
   type NodeSelectorTerm,
@@ -14,7 +15,7 @@ import {
 } from '../imports/k8s.js'
 import { clusterNames } from '../workloads.ts'
 import { containerResources, mib } from './quantities.ts'
-import { agentHostEnv, toolboxEnv, type VaultReader } from './sandbox-env.ts'
+import { agentHostEnv, toolboxEnv } from './sandbox-env.ts'
 import type { PodSpec } from './sandbox-pool.ts'
 import { exchangeToken, identityToken } from './token-volumes.ts'
 

@@ -6,6 +6,7 @@ import { modelMistakes } from './model-mistakes.ts'
 import { DATABASE_SETUP_SIZE, podNeeds } from './pod-needs.ts'
 import type { ContainerSize, Environment } from './schema.ts'
 import { upstreamMistakes } from './upstream-proxy.ts'
+import { vaultReaderMistakes } from './vault-reader.ts'
 
 type Rule = (found: Partial<Environment>) => readonly string[]
 
@@ -29,7 +30,10 @@ const RULES: readonly Rule[] = [
   ({ egress, infra }) => (egress && infra ? proxyMistakes(egress, infra.network.serviceCidrs) : []),
   ({ egress, infra, sizes }) => (egress && infra && sizes ? proxySizeMistakes({ egress, infra }, sizes) : []),
   ({ egress }) => upstreamMistakes(egress?.upstreamProxy),
-  ({ models, egress, infra }) => (models && egress && infra ? modelMistakes(models, { egress, infra }) : []),
+  ({ models, egress, infra }) =>
+    models && egress && infra
+      ? [...modelMistakes(models, { egress, infra }), ...vaultReaderMistakes({ models, egress, infra })]
+      : [],
   ({ infra }) =>
     infra && infra.sandboxNodes.min > infra.sandboxNodes.max
       ? ['infra.sandboxNodes.min: is above infra.sandboxNodes.max']

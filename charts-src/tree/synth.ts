@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { OF_EACH_OWNER } from '../../contracts/egress.ts'
+import { insertsGitHubToken } from '../../policies/agent/egress/github.ts'
 import {
   type EgressPolicy,
   EgressPolicyError,
@@ -92,6 +93,7 @@ function renderTree(environment: Environment, egress: EgressPolicy): Rendered & 
       ...findings.map((finding) => describeFinding(name, finding)),
       ...checkReachability(objects, environment, egress),
       ...unknownCredentials(environment, egress),
+      ...unreadTokens(environment, egress),
       ...forbiddenEndpoints(environment, resolveEgress(egress, placeholderValues(environment))).map(
         (fault) =>
           `environments/${name}.json: ${fault}: correct policies/agent/egress.yaml or egress.upstreamProxy`,
@@ -112,6 +114,15 @@ function unknownCredentials({ name, egress: { mode, credentials = [] } }: Enviro
     (id) =>
       `environments/${name}.json: egress.credentials: does not list ${id}, which policies/agent/egress.yaml names`,
   )
+}
+
+/** In mode `proxy`, AgentHost has no identity for the vault of users' tokens. */
+function unreadTokens({ name, egress: { mode }, infra, models }: Environment, { classes }: EgressPolicy) {
+  if (mode !== 'proxy' || !infra.azure || !models.copilot) return []
+  if (insertsGitHubToken(classes.agent.filter(({ caller }) => caller === 'agent-host'))) return []
+  return [
+    `environments/${name}.json: models.copilot: in mode proxy, only the egress proxy has the tokens of owners: in policies/agent/egress.yaml, give each entry of AgentHost for GitHub and Copilot "accepts: github"`,
+  ]
 }
 
 function loadFile({ root }: Project, name: string) {

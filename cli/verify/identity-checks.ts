@@ -88,13 +88,13 @@ const AZ_MS = 60_000
 export const identity: Check = {
   id: 'identity',
   shows:
-    'in Azure, the identity of sandboxes may only read secrets of the user-token vault by name, the one of the egress proxy may do this and call the model, if there is one, and the one of the API may write these secrets and not read them',
+    'in Azure, the identity of the egress proxy may only read secrets of the user-token vault by name and call the model, if there is one; the one of sandboxes, which they have only in mode fqdn, may only read these secrets; the one of the API may write them and not read them',
   async run(inputs) {
     const { azure, cluster } = inputs.environment.infra
     if (!azure) throw new NotRun('this environment is not on Azure')
     const { agentHost, egressProxy, api } = azure.identities
     const [ofSandboxes, ofProxy, ofApi] = [
-      await assignments(inputs, agentHost.clientId),
+      agentHost ? await assignments(inputs, agentHost.clientId) : [],
       await assignments(inputs, egressProxy.clientId),
       await assignments(inputs, api.clientId),
     ]
@@ -111,7 +111,11 @@ export const identity: Check = {
     /** The assignment is on the vault, on its resource group or subscription, or on a secret in it. */
     const concernsVault = ({ scope }: Assignment) => vaults.some((one) => overlap(one, scope.toLowerCase()))
     const wrong = [
-      ...lacking('sandboxes', ofSandboxes.some(reads), `${SECRET_GETTER.name} on vault ${vault}`),
+      ...lacking(
+        'sandboxes',
+        !agentHost || ofSandboxes.some(reads),
+        `${SECRET_GETTER.name} on vault ${vault}`,
+      ),
       ...lacking('egress proxy', ofProxy.some(reads), `${SECRET_GETTER.name} on vault ${vault}`),
       ...lacking('egress proxy', !hasModel || ofProxy.some(callsModel), `${MODEL_ROLE} on the model`),
       ...lacking('API', ofApi.some(writes), `${SECRET_WRITER.name} on vault ${vault}`),

@@ -10,7 +10,8 @@ export interface WorkloadIdentitiesArgs {
   readonly identityName: (purpose: string) => string
   readonly grants: {
     readonly api: readonly IdentityGrant[]
-    readonly agentHost: readonly IdentityGrant[]
+    /** Absent if AgentHost needs no identity. */
+    readonly agentHost: readonly IdentityGrant[] | undefined
     readonly egressProxy: readonly IdentityGrant[]
   }
 }
@@ -21,7 +22,7 @@ export class WorkloadIdentities extends ComponentResource {
   readonly apiPrincipalId: Output<string>
   readonly clientIds: {
     readonly api: Output<string>
-    readonly agentHost: Output<string>
+    readonly agentHost: Output<string> | undefined
     readonly egressProxy: Output<string>
   }
 
@@ -43,11 +44,13 @@ export class WorkloadIdentities extends ComponentResource {
     this.apiPrincipalId = api.principalId
     this.clientIds = {
       api: api.clientId,
-      agentHost: identity(
-        'agent-host',
-        { namespace: namespaces.sandboxes, name: serviceAccounts.agentHost },
-        grants.agentHost,
-      ).clientId,
+      agentHost:
+        grants.agentHost &&
+        identity(
+          'agent-host',
+          { namespace: namespaces.sandboxes, name: serviceAccounts.agentHost },
+          grants.agentHost,
+        ).clientId,
       egressProxy: identity(
         'egress-proxy',
         { namespace: namespaces.egress, name: serviceAccounts.egressProxy },

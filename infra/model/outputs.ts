@@ -43,7 +43,7 @@ interface Settings {
 interface Facts<T> {
   readonly issuer: T
   readonly databaseHost: T
-  readonly clientIds: { readonly api: T; readonly agentHost: T; readonly egressProxy: T }
+  readonly clientIds: { readonly api: T; readonly agentHost: T | undefined; readonly egressProxy: T }
   readonly databaseSetup: { readonly clientId: T; readonly role: string; readonly apiObjectId: T }
 }
 
@@ -87,7 +87,7 @@ export function infraOutputs<T>(args: {
       vaults: { controlPlane: vault(names.controlPlaneVault), userTokens: vault(names.userTokenVault) },
       identities: {
         api: { clientId: clientIds.api },
-        agentHost: { clientId: clientIds.agentHost },
+        ...(clientIds.agentHost && { agentHost: { clientId: clientIds.agentHost } }),
         egressProxy: { clientId: clientIds.egressProxy },
       },
       databaseSetup: facts.databaseSetup,

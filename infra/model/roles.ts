@@ -17,8 +17,8 @@ export const BUILT_IN_ROLES = {
 export type BuiltInRole = keyof typeof BUILT_IN_ROLES
 
 /**
- * Reads a secret whose name the caller knows: no list and no metadata. The only right on users' credentials that AgentHost and
- * the egress proxy have.
+ * Reads a secret whose name the caller knows: no list and no metadata. The only right on users' credentials that the egress proxy has,
+ * and AgentHost in mode `fqdn`.
  */
 export const SECRET_GETTER = {
   name: 'Agentweaver secret getter',

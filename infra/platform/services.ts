@@ -111,14 +111,18 @@ function grants(config: PlatformConfig, names: PlatformNames, { vaults }: Ground
           ]
         : []),
     ],
-    agentHost: [
-      {
-        role: secretGetter(config.subscriptionId, names.base),
-        scope: vaults.userTokens.vaultId,
-        after: vaults.userTokens.resource,
-        on: names.userTokenVault,
-        why: 'AgentHost reads the token of the owner of its run, by a name that only the run knows',
-      },
-    ],
+    // In mode `proxy`, the egress proxy inserts the tokens of owners.
+    agentHost:
+      config.egress.mode === 'fqdn'
+        ? [
+            {
+              role: secretGetter(config.subscriptionId, names.base),
+              scope: vaults.userTokens.vaultId,
+              after: vaults.userTokens.resource,
+              on: names.userTokenVault,
+              why: 'AgentHost reads the token of the owner of its run, by a name that only the run knows',
+            },
+          ]
+        : undefined,
   } as const
 }

@@ -75,7 +75,7 @@ export function buildSlice(config: SliceConfig, base: BasePlatform) {
 
 /**
  * Rights on the platform's two vaults. The API reads the keys of its own deployment by name. It writes users' credentials, and
- * AgentHost and the egress proxy read them: their names derive from the slice's own key, so a slice cannot find, replace or
+ * the egress proxy or AgentHost reads them: their names derive from the slice's own key, so a slice cannot find, replace or
  * delete one of the base deployment.
  */
 function sliceGrants(base: PlatformConfig, slice: Preview) {
@@ -108,13 +108,16 @@ function sliceGrants(base: PlatformConfig, slice: Preview) {
         why: 'the egress proxy reads the credentials that it inserts, by the names that the API sends',
       },
     ],
-    agentHost: [
-      {
-        ...users,
-        role: getter,
-        why: 'AgentHost reads the token of the owner of its run, by a name that only the run knows',
-      },
-    ],
+    agentHost:
+      base.egress.mode === 'fqdn'
+        ? [
+            {
+              ...users,
+              role: getter,
+              why: 'AgentHost reads the token of the owner of its run, by a name that only the run knows',
+            },
+          ]
+        : undefined,
   }
 }
 
@@ -122,7 +125,7 @@ function sliceGrants(base: PlatformConfig, slice: Preview) {
 function sliceOutputs<T>(
   slice: Preview,
   outputs: InfraOutputs,
-  clientIds: { readonly api: T; readonly agentHost: T; readonly egressProxy: T },
+  clientIds: { readonly api: T; readonly agentHost: T | undefined; readonly egressProxy: T },
 ) {
   const zone = `${slice.slug}.${outputs.dns.zone}`
   if (outputs.azure === undefined) throw new Error('the environment of a slice has no section infra.azure')
@@ -138,7 +141,7 @@ function sliceOutputs<T>(
       ...azure,
       identities: {
         api: { clientId: clientIds.api },
-        agentHost: { clientId: clientIds.agentHost },
+        ...(clientIds.agentHost && { agentHost: { clientId: clientIds.agentHost } }),
         egressProxy: { clientId: clientIds.egressProxy },
       },
     },

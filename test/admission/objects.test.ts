@@ -7,7 +7,6 @@ import type { Environment } from '../../charts-src/environment/schema.ts'
 import { chartObjects } from '../../charts-src/tree/chart-objects.ts'
 import { names } from '../../contracts/names.ts'
 import { ADMISSION_POLICIES } from '../../policies/admission/policies.ts'
-import { readEgressPolicy } from '../../policies/agent/egress/load.ts'
 import type { Draft } from './examples/attempt.ts'
 
 function environment(name: string): Environment {
@@ -18,7 +17,7 @@ function environment(name: string): Environment {
 }
 
 const render = (name: string) =>
-  chartObjects((chart) => addAdmission(chart, environment(name), readEgressPolicy())) as readonly Draft[]
+  chartObjects((chart) => addAdmission(chart, environment(name))) as readonly Draft[]
 const ofKind = (objects: readonly Draft[], kind: string) =>
   objects.filter((object) => object['kind'] === kind)
 

@@ -30,9 +30,14 @@ export const proxySizeFor = ({ infra }: Loose) => ({
 })
 
 /** Changes the egress mode of an environment file, and the sizes and models that the mode needs. */
+/** The identity with which AgentHost reads the vault of users' tokens, in mode `fqdn`. */
+export const READER = 'c338a70d-ab7d-4a8e-83d1-64a71a4ed13b'
+
 export function setEgress(value: Loose, egress: object): void {
   value['egress'] = egress
   if ('mode' in egress && egress.mode === 'closed') delete value['models']
+  const { azure } = value['infra']
+  if (azure && 'mode' in egress && egress.mode === 'fqdn') azure.identities.agentHost = { clientId: READER }
   if ('proxyAddress' in egress) value['sizes'].egressProxy = proxySizeFor(value)
   else delete value['sizes'].egressProxy
 }

@@ -154,6 +154,20 @@ describe('the trees of a project', () => {
     expect(differences()).toEqual([])
   })
 
+  it('are unchanged if the proxy would not insert the tokens of owners, which nothing else can read', () => {
+    const egress = readEgressPolicyText().replace(/^ +accepts: github\n/m, '')
+    const local = environmentText('local')
+    writeFileSync(at('environments/local.json'), local)
+
+    expect(renderProject({ ...project, egress }, ['dev'])).toEqual({
+      ok: false,
+      mistakes: [expect.stringMatching(/^environments\/dev\.json: models\.copilot: .*"accepts: github"$/)],
+    })
+    expect(JSON.parse(local)).toMatchObject({ models: { copilot: {} } })
+    expect(renderProject({ ...project, egress }, ['local'])).toMatchObject({ ok: true })
+    expect(differences()).toEqual([])
+  })
+
   it('are reported if their environment no longer exists', () => {
     mkdirSync(at('gitops/staging'))
 

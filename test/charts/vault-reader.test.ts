@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { renderEnvironment } from '../../charts-src/tree/render.ts'
 import { placedObjects } from '../../charts-src/tree/tree-files.ts'
 import { readEgressPolicy } from '../../policies/agent/egress/load.ts'
-import { type Loose, loadedWith, mistakesWith, PROXY_SIZE, setEgress, unreadPolicy } from './fixture.ts'
+import { type Loose, loadedWith, mistakesWith, PROXY_SIZE, READER, setEgress } from './fixture.ts'
 
 const EXCHANGE = 'api://AzureADTokenExchange'
 const VAULT = 'agentweaver-prod-users.vault.azure.net'
@@ -33,29 +33,34 @@ describe('AgentHost in a cluster on Azure', () => {
     expect(destinations).not.toContain(VAULT)
   })
 
-  it('has an Azure identity if a pattern includes Copilot without `accepts: github`', () => {
-    const { classes } = readEgressPolicy()
-    const pattern = { ...classes.agent.find(({ host }) => host === 'pypi.org'), host: '*.githubcopilot.com' }
-    const agent = classes.agent.filter(({ host }) => !host.includes('githubcopilot'))
-    const { accepts: _accepts, ...entry } = { ...pattern, caller: 'agent-host' } as (typeof agent)[number]
-
-    expect(rendered(undefined, { classes: { ...classes, agent: [...agent, entry] } }).pod).toContain(EXCHANGE)
-  })
-
-  it.each([
-    ['without the proxy', (value: Loose) => setEgress(value, { mode: 'fqdn' }), readEgressPolicy()],
-    ['if the policy has an entry of GitHub that accepts no token', () => undefined, unreadPolicy()],
-  ] as const)('reads the vault itself %s', (_case, change, policy) => {
-    const { pod, commandPod, admission } = rendered(change, policy)
+  it('reads the vault itself in mode fqdn', () => {
+    const { pod, commandPod, admission } = rendered((value) => setEgress(value, { mode: 'fqdn' }))
 
     expect(pod).toContain(EXCHANGE)
     expect(pod).toContain(VAULT)
+    expect(pod).toContain(READER)
     expect(admission).toContain(EXCHANGE)
     without(commandPod)
   })
 
-  it('connects to the vault through the proxy if it reads the vault in mode proxy', () => {
-    expect(rendered(undefined, unreadPolicy()).destinations).toContain(VAULT)
+  it('needs an identity for that', () => {
+    const mistakes = mistakesWith('prod', (value) => {
+      setEgress(value, { mode: 'fqdn' })
+      delete value['infra'].azure.identities.agentHost
+    })
+
+    expect(mistakes).toEqual([
+      expect.stringMatching(/^infra\.azure\.identities\.agentHost: is missing, and in mode fqdn/),
+    ])
+  })
+
+  it('stays without an identity in mode proxy, also if the stack has one', () => {
+    const { pod, admission, destinations } = rendered((value) => {
+      value['infra'].azure.identities.agentHost = { clientId: READER }
+    })
+
+    for (const part of [pod, admission]) without(part)
+    expect(destinations).not.toContain(VAULT)
   })
 
   it('needs a size of the container that inserts tokens', () => {
@@ -69,12 +74,6 @@ describe('AgentHost in a cluster on Azure', () => {
   })
 
   it('has no Azure identity without agents of kind copilot', () => {
-    const { pod, destinations } = rendered((value) => {
-      value['models'] = {}
-    }, unreadPolicy())
-
-    without(pod)
-    expect(destinations).not.toContain(VAULT)
     without(
       rendered((value) => {
         setEgress(value, { mode: 'fqdn' })

@@ -153,25 +153,8 @@ describe.each(['dev', 'prod'])('the platform %s', (stack) => {
     for (const { urn, inputs } of tagged) expect(inputs['tags'], urn).toMatchObject(environment)
   })
 
-  test('grants AgentHost one secret getter and nothing else, and the command host nothing', () => {
+  test('gives sandboxes no identity in mode proxy', () => {
     const plan = plans[stack]
-    const grants = ofType(plan, 'authorization:RoleAssignment').filter(({ name }) =>
-      name.includes('agent-host:'),
-    )
-
-    expect(grants.map(({ inputs }) => [inputs['scope'], inputs['principalType']])).toEqual([
-      [
-        expect.stringMatching(
-          new RegExp(`/resourceGroups/agentweaver-${stack}/.*/vaults/agentweaver-${stack}-users$`),
-        ),
-        'ServicePrincipal',
-      ],
-    ])
-    const vault = ofType(plan, 'keyvault:Vault').find(({ name }) => name.endsWith('user-token-vault'))
-    expect(vault && grants[0] && comesAfter(plan, grants[0], vault)).toBe(true)
-    const granted = String(grants[0]?.inputs['roleDefinitionId'])
-    const subscription = granted.split('/')[2] ?? ''
-    expect(granted).toBe(secretGetter(subscription, `agentweaver-${stack}`).definitionId)
     // The plan must not create role definitions: an identity that can write roles can grant itself any right. An owner
     // creates this one.
     expect(ofType(plan, 'authorization:RoleDefinition')).toEqual([])
@@ -180,7 +163,6 @@ describe.each(['dev', 'prod'])('the platform %s', (stack) => {
     ).toEqual([
       'system:serviceaccount:cert-manager:cert-manager',
       'system:serviceaccount:external-dns:external-dns',
-      'system:serviceaccount:agentweaver-sandboxes:agentweaver-agent-host',
       'system:serviceaccount:agentweaver:agentweaver-api',
       'system:serviceaccount:agentweaver-egress:agentweaver-egress-proxy',
       'system:serviceaccount:agentweaver:agentweaver-database-setup',
@@ -236,7 +218,7 @@ describe.each(['dev', 'prod'])('the platform %s', (stack) => {
       ({ inputs }) => inputs['issuer'],
     )
 
-    expect(issuers.length).toBe(6)
+    expect(issuers.length).toBe(5)
     expect(issuers.every(isUnknown)).toBe(true)
   })
 
@@ -284,7 +266,7 @@ test('a slice has its own names, expires, protects nothing and changes nothing i
   expect(plan?.resources.filter(({ protect }) => protect)).toEqual([])
   expect(urnsOf(ofType(plan, 'containerservice:ManagedCluster'))).toEqual([])
   const identities = ofType(plan, 'managedidentity:UserAssignedIdentity')
-  expect(identities).toHaveLength(3)
+  expect(identities).toHaveLength(2)
   for (const { inputs } of identities)
     expect(inputs).toMatchObject({
       resourceGroupName: 'agentweaver-dev-previews',
@@ -292,7 +274,6 @@ test('a slice has its own names, expires, protects nothing and changes nothing i
     })
   expect(ofType(plan, 'resources:ResourceGroup')).toEqual([])
   expect(scopes.map((scope) => scope.split('/vaults/')[1])).toEqual([
-    'agentweaver-dev-users',
     'agentweaver-dev-users',
     'agentweaver-dev-cp/secrets/aw-pr-example-50d858-deployment-key',
     'agentweaver-dev-cp/secrets/aw-pr-example-50d858-ticket-key',
@@ -331,16 +312,41 @@ test('lets the identity of the egress proxy call the one model resource of a sta
     `/subscriptions/${subscriptionId}/providers/Microsoft.Authorization/roleDefinitions/${BUILT_IN_ROLES['Cognitive Services OpenAI User']}`,
   )
   const identities = ofType(plan, 'managedidentity:UserAssignedIdentity').filter(({ name }) =>
-    /-(?:egress-proxy|agent-host)$/.test(name),
+    /-(?:egress-proxy|api)$/.test(name),
   )
+  expect(identities).toHaveLength(2)
   const isOf = (identity: PlannedResource) => grants[0] !== undefined && comesAfter(plan, grants[0], identity)
   expect(identities.filter(isOf).map(({ name }) => name)).toEqual(['agentweaver-dev-egress-proxy'])
-  const of = ({ name }: PlannedResource) => name.split(':')[0]
-  expect(
-    ofType(plan, 'authorization:RoleAssignment')
-      .map(of)
-      .filter((name) => name?.endsWith('agent-host')),
-  ).toHaveLength(1)
+})
+
+test('in mode fqdn, grants AgentHost one secret getter and nothing else, and the command host nothing', async () => {
+  const { config } = readStackText(await readFile(resolve(ROOT, 'Pulumi.dev.yaml'), 'utf8'))
+  const plan = await runProgram({
+    ...{ project: 'agentweaver', stack: 'dev', program: resolve(ROOT, 'infra') },
+    config: { ...config, 'agentweaver:egress': { mode: 'fqdn' }, 'agentweaver:plan': 'true' },
+  })
+
+  const grants = ofType(plan, 'authorization:RoleAssignment').filter(({ name }) =>
+    name.includes('agent-host:'),
+  )
+  expect(grants.map(({ inputs }) => [inputs['scope'], inputs['principalType']])).toEqual([
+    [
+      expect.stringMatching(/\/resourceGroups\/agentweaver-dev\/.*\/vaults\/agentweaver-dev-users$/),
+      'ServicePrincipal',
+    ],
+  ])
+  const vault = ofType(plan, 'keyvault:Vault').find(({ name }) => name.endsWith('user-token-vault'))
+  expect(vault && grants[0] && comesAfter(plan, grants[0], vault)).toBe(true)
+  const subscription = String(config['agentweaver:subscriptionId'])
+  expect(grants[0]?.inputs['roleDefinitionId']).toBe(
+    secretGetter(subscription, 'agentweaver-dev').definitionId,
+  )
+  const subjects = ofType(plan, 'managedidentity:FederatedIdentityCredential').map(({ inputs }) =>
+    String(inputs['subject']),
+  )
+  expect(subjects.filter((subject) => subject.includes('sandboxes'))).toEqual([
+    'system:serviceaccount:agentweaver-sandboxes:agentweaver-agent-host',
+  ])
 })
 
 test('reports every mistake of a configuration before it registers any resource', async () => {

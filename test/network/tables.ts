@@ -16,7 +16,7 @@ export const TABLES: Readonly<Record<string, () => string>> = {
           `\`${one.host}:${one.ports.join(',')}\``,
           restrictionsText(one),
           placementText(one, 'fqdn'),
-          placementText(one, 'proxy'),
+          one.host.startsWith('$') ? 'not listed' : placementText(one, 'proxy'),
           one.host.startsWith('$') ? 'not applicable' : placementText(one, 'laptop'),
           one.why,
         ]),

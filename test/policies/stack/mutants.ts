@@ -45,15 +45,11 @@ const database = on('dbforpostgresql:Server agentweaver-prod')
 const credential = on('managedidentity:FederatedIdentityCredential agentweaver-prod-api-agentweaver')
 const second = on('managedidentity:FederatedIdentityCredential agent-host-old', 'others')
 const wide = on('authorization:RoleAssignment api-on-group', 'others')
-const sandboxGrant = on(
-  'authorization:RoleAssignment agentweaver-prod-agent-host: Agentweaver secret getter on agentweaver-prod-users',
-)
+const sandboxGrant = on('authorization:RoleAssignment agent-host', 'others')
 const own = on('authorization:RoleDefinition getter', 'others')
 const reader = on('authorization:RoleDefinition reader', 'others')
 const sliced = on('managedidentity:UserAssignedIdentity agentweaver-dev-pr-example-50d858-api', 'slice')
-const trusted = on(
-  'managedidentity:FederatedIdentityCredential agentweaver-prod-agent-host-agentweaver-sandboxes',
-)
+const trusted = on('managedidentity:FederatedIdentityCredential agent-host', 'others')
 const builtIn = (guid: string) => `/subscriptions/s/providers/Microsoft.Authorization/roleDefinitions/${guid}`
 /** It lists secrets too. */
 const SECRETS_USER = builtIn('4633458b-17de-408a-b874-0445c86b69e6')
