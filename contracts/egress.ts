@@ -78,6 +78,11 @@ export const EgressDestination = z.strictObject({
   addresses: z.array(z.string()).min(1).max(16).optional(),
   /** Requests that the proxy allows if it can read them. One of the elements must match. Without it, every path. */
   requests: z.array(EgressRequests).min(1).max(32).optional(),
+  /**
+   * Bytes that a sandbox may send to all hosts of the entry together, including TLS and the headers of requests. `entry`: the host
+   * of the entry, which the settings of a run may have narrowed to several.
+   */
+  maxSent: z.strictObject({ bytes: z.int().positive(), entry: z.string().max(255) }).optional(),
   /** Digest of the authority with which the proxy terminates TLS. Without it, the proxy passes TLS on unread. */
   authority: z.string().min(1).max(64).optional(),
   /** Allows an upgrade to the WebSocket protocol. */
@@ -323,9 +328,9 @@ export type EgressAnomaly = z.infer<typeof EgressAnomaly>
 
 /** A limit of the egress proxy is used by 50, 80 or 100 percent. */
 export const EgressBudget = z.strictObject({
-  /** `bytes`: sent and received by the run. `requests`: sent by a sandbox to one host. */
-  kind: z.enum(['bytes', 'requests']),
-  /** Only for `requests`. */
+  /** `bytes`: sent and received by the run. `requests`, `sent_bytes`: sent by a sandbox to one host. */
+  kind: z.enum(['bytes', 'requests', 'sent_bytes']),
+  /** Not for `bytes`. */
   host: z.string().max(300).optional(),
   used: Count,
   limit: z.int().positive(),

@@ -24,7 +24,7 @@ export function budgetWords(kind: BudgetKind, { used, limit }: Use): string {
 
 /** For example: `50,000 of 100,000 requests to registry.npmjs.org (50 %)`. */
 export const egressBudgetWords = ({ kind, host, used, limit }: EgressBudget): string =>
-  `${count(used)} of ${count(limit)} ${kind}${host === undefined ? '' : ` to ${host}`} (${Math.floor((used / limit) * 100)} %)`
+  `${count(used)} of ${count(limit)} ${kind === 'sent_bytes' ? 'bytes sent' : kind}${host === undefined ? '' : ` to ${host}`} (${Math.floor((used / limit) * 100)} %)`
 
 /** The used budgets of a run, as one text. A kind without a limit is left out until the run has used it. */
 export const budgetUsesWords = (budgets: BudgetUses | undefined): string | undefined =>

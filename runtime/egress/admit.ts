@@ -50,13 +50,23 @@ export async function admit(options: AdmitOptions, asked: Asked): Promise<Admiss
   if (refused) return deny(options, asked, refused)
   const decision = connections.decide(question)
   if (!decision.ok) return deny(options, asked, decision.refusal)
-  const overuse = connections.overuse(question)
+  const { destination } = decision
+  const overuse = connections.overuse(question, destination)
   if (overuse) return deny(options, asked, overuse)
-  const connection = connections.begin(question, asked.client)
-  const admission = await connect(options, asked, { connection, destination: decision.destination })
+  const connection = connections.begin(question, asked.client, { destination })
+  const spent = connections.spend(connection, headBytes(asked.request))
+  if (spent) {
+    connections.end(connection)
+    return deny(options, asked, spent)
+  }
+  const admission = await connect(options, asked, { connection, destination })
   if (!admission.ok) connections.end(connection)
   return admission
 }
+
+/** The size of a request without its body. */
+const headBytes = ({ method = '', url = '', rawHeaders }: IncomingMessage): number =>
+  rawHeaders.reduce((sum, part) => sum + part.length + 2, method.length + url.length + 12)
 
 async function connect(
   options: AdmitOptions,

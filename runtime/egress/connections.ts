@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import type { EgressGeneration } from '../../contracts/egress.ts'
+import type { EgressBudget, EgressDestination, EgressGeneration } from '../../contracts/egress.ts'
 import type { ModelUse, ShareDecision, ShareRequest } from '../../contracts/egress-budgets.ts'
 import type { RunPhase } from '../../contracts/policy.ts'
 import { ByteAllowance } from './allowance.ts'
@@ -9,6 +9,7 @@ import { Ledger, type LedgerOptions, type Refused } from './ledger.ts'
 import type { EgressLimits } from './limits.ts'
 import type { Refusal } from './refusals.ts'
 import { RequestCounts } from './request-counts.ts'
+import { SentBytes } from './sent-bytes.ts'
 
 /** An open connection of a sandbox: the client's socket and, once dialled, the destination's. */
 export interface OpenConnection {
@@ -18,7 +19,14 @@ export interface OpenConnection {
   readonly phase: RunPhase
   /** The other side is the process that inserts credentials. Its summary lists the connection. */
   readonly isPassedOn?: boolean
+  /** The entry that allows it. Absent for the server of a model. */
+  readonly destination?: EgressDestination | undefined
   upstream?: Socket
+}
+
+export interface Beginning {
+  readonly isPassedOn?: boolean
+  readonly destination?: EgressDestination | undefined
 }
 
 export interface ConnectionsOptions extends Omit<LedgerOptions, 'runId' | 'generation'> {
@@ -38,6 +46,7 @@ export class Connections {
   readonly #open = new Set<OpenConnection>()
   readonly #allowance: ByteAllowance
   readonly #requests: RequestCounts
+  readonly #sent: SentBytes
   #reportedBytes = 0
   #generation: EgressGeneration | undefined
   #phase: RunPhase
@@ -53,9 +62,9 @@ export class Connections {
       report: (data) => options.report({ type: 'anomaly', ...of, data }),
     })
     this.#ledger = new Ledger({ ...options, ...of })
-    this.#requests = new RequestCounts(options.limits.requestsPerHost, (data) =>
-      options.report({ type: 'budget', ...of, data }),
-    )
+    const reportBudget = (data: EgressBudget) => options.report({ type: 'budget', ...of, data })
+    this.#requests = new RequestCounts(options.limits.requestsPerHost, reportBudget)
+    this.#sent = new SentBytes(reportBudget)
     const { limits, takeShare } = options
     const left = Math.min(generation.bytesLeft ?? Number.POSITIVE_INFINITY, limits.bytesPerRun)
     const shares = takeShare && {
@@ -79,13 +88,17 @@ export class Connections {
   }
 
   /** Why a host that may be reached gets no more requests. */
-  overuse(question: Question): Refusal | undefined {
-    return this.#requests.refusalOf(question)
+  overuse(question: Question, destination?: EgressDestination): Refusal | undefined {
+    return this.#requests.refusalOf(question) ?? (destination && this.#sent.refusalOf(destination))
   }
 
   /** Opens a connection. `end` must be called when it has ended. */
-  begin(question: Question, client: Socket, isPassedOn = false): OpenConnection {
-    const connection: OpenConnection = { question, client, isPassedOn, phase: this.#phase }
+  begin(
+    question: Question,
+    client: Socket,
+    { isPassedOn = false, destination }: Beginning = {},
+  ): OpenConnection {
+    const connection: OpenConnection = { question, client, isPassedOn, destination, phase: this.#phase }
     this.#open.add(connection)
     this.#allowance.refill(this.#bytes)
     this.#requests.add(question)
@@ -97,6 +110,19 @@ export class Connections {
   #notice({ host, port }: Question): void {
     this.#anomalies.reached(host.name, port)
     this.#anomalies.named(host.name)
+  }
+
+  /** Counts bytes before they are sent. Returns a refusal if they exceed the limit of the entry: they must not be sent then. */
+  spend({ destination }: OpenConnection, bytes: number): Refusal | undefined {
+    return destination && this.#sent.add(destination, bytes)
+  }
+
+  /** The same for a connection that is passed on unread, which is closed then. */
+  sends(connection: OpenConnection, bytes: number): boolean {
+    if (!this.#open.has(connection)) return false
+    const refusal = this.spend(connection, bytes)
+    if (refusal) this.#close(connection, refusal)
+    return refusal === undefined
   }
 
   end(connection: OpenConnection): void {

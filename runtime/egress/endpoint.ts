@@ -136,7 +136,9 @@ export class Endpoint {
     const { destination } = decision
     if (destination.credential !== undefined && !gate) return this.#passOn(asked, client, head)
     const protocol = destination.authority === undefined ? 'tls' : 'https'
-    const connection = connections.begin({ ...asked, protocol }, client)
+    const spent = connections.overuse(asked, destination)
+    if (spent) return this.#refuse(client, asked, spent)
+    const connection = connections.begin({ ...asked, protocol }, client, { destination })
     client.once('close', () => connections.end(connection))
     // At once, because the client may have ended its side.
     if (head.length > 0) client.unshift(head)
@@ -153,7 +155,7 @@ export class Endpoint {
       refuse(NO_CREDENTIALS.refusal)
       return
     }
-    const connection = connections.begin({ ...asked, protocol: 'https' }, client, true)
+    const connection = connections.begin({ ...asked, protocol: 'https' }, client, { isPassedOn: true })
     client.once('close', () => connections.end(connection))
     const passed = { target: asked, head, brokerPath, proof: this.#proofs.get(client) }
     connection.upstream = passToBroker(client, passed, () => refuse(BROKER_GONE))
@@ -179,7 +181,9 @@ export class Endpoint {
     const bytes = await this.#tlsBytes(connection)
     if (!bytes) return
     dialled.socket.once('close', () => client.destroySoon())
-    const fault = await splice({ client, upstream: dialled.socket, host: question.host, limits }, bytes)
+    const sends = (count: number) => this.#options.connections.sends(connection, count)
+    const parts = { client, upstream: dialled.socket, host: question.host, limits, sends }
+    const fault = await splice(parts, bytes)
     if (fault) this.#reportFault(question, fault)
   }
 

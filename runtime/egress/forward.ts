@@ -4,7 +4,7 @@ import { EGRESS_REASON_HEADER } from '../../contracts/egress.ts'
 import { type Target, withPort } from './authority.ts'
 import { CredentialEchoed } from './credentials/echo.ts'
 import { ECHOED, type Passed } from './credentials/gate.ts'
-import { asHeader, LINGER_MS, type Refusal } from './refusals.ts'
+import { asHeader, LINGER_MS, type Refusal, statusOf } from './refusals.ts'
 import { forwardedHeaders, headersNamed } from './request-headers.ts'
 import { clientFault } from './upstream-tls.ts'
 
@@ -22,8 +22,10 @@ export interface Forwarded extends Outgoing {
   readonly response: ServerResponse
   /** The request with a credential in it, if its destination has one. */
   readonly passed?: Passed | undefined
-  /** Reports that an answer was refused, and returns the sentence for the client. */
+  /** Reports that the request or its answer was refused, and returns the sentence for the client. */
   readonly refuse: (refusal: Refusal) => string
+  /** Counts bytes of the body before they are sent. Returns why they must not be sent. */
+  readonly spend: (bytes: number) => Refusal | undefined
 }
 
 /**
@@ -32,7 +34,7 @@ export interface Forwarded extends Outgoing {
  * response that came before the end of the request.
  */
 export function forward(forwarded: Forwarded): void {
-  const { request, response, passed } = forwarded
+  const { request, response, passed, refuse, spend } = forwarded
   const sent = httpRequest({
     ...requestOptions(forwarded),
     headers: [...requestHeaders(forwarded), 'Connection', 'close', ...framing(request)],
@@ -53,7 +55,7 @@ export function forward(forwarded: Forwarded): void {
     if (fault !== undefined) fail(fault)
     else if (refusal) {
       sent.destroy()
-      endWith(response, 502, forwarded.refuse(refusal))
+      endWith(response, 502, refuse(refusal))
     } else sendResponse(answer, forwarded, fail)
   })
   response.once('close', () => sent.destroy())
@@ -61,6 +63,16 @@ export function forward(forwarded: Forwarded): void {
   if (request.headers.expect !== undefined) response.writeContinue()
   const body = passed?.body ?? request
   body.on('error', () => sent.destroy())
+  // Before the pipe, which would send the bytes.
+  body.on('data', (chunk: Buffer) => {
+    const refusal = spend(chunk.length)
+    if (!refusal || sent.destroyed) return
+    body.unpipe(sent)
+    sent.destroy()
+    const sentence = refuse(refusal)
+    if (response.headersSent) response.destroy()
+    else endWith(response, statusOf(refusal), sentence)
+  })
   body.pipe(sent)
 }
 

@@ -185,7 +185,7 @@ export class EgressProxy {
       return
     }
     const question: Question = { host, port, caller: 'agent-host', protocol: 'model' }
-    const connection = connections.begin(question, socket, true)
+    const connection = connections.begin(question, socket, { isPassedOn: true })
     socket.once('close', () => connections.end(connection))
     // A socket that all sandboxes share does not identify the client.
     const passed = { brokerPath, ...(shared !== undefined && { address }) }

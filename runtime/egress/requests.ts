@@ -138,7 +138,9 @@ export class Requests {
     if (!passage.ok) return false
     const { headerBytes } = this.#options.limits
     const refuse = (refusal: Refusal) => deny(this.#options, asked, refusal).sentence
-    forward({ ...asked, response, upstream: admission.upstream, headerBytes, passed: passage.passed, refuse })
+    const { upstream, connection } = admission
+    const spend = (bytes: number) => this.#options.connections.spend(connection, bytes)
+    forward({ ...asked, response, upstream, headerBytes, passed: passage.passed, refuse, spend })
     return true
   }
 
@@ -175,7 +177,9 @@ export class Requests {
     client.once('close', end)
     upstream.once('close', end)
     client.setTimeout(limits.idleMs, () => client.destroy())
-    openWebsocket({ ...found.addressed, request, client, head, upstream, headerBytes: limits.headerBytes })
+    const sends = (bytes: number) => connections.sends(connection, bytes)
+    const { headerBytes } = limits
+    openWebsocket({ ...found.addressed, request, client, head, upstream, headerBytes, sends })
   }
 
   #find(request: IncomingMessage): Found {

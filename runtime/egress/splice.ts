@@ -19,6 +19,8 @@ export interface Spliced {
   readonly upstream: Socket
   readonly host: HostName
   readonly limits: EgressLimits
+  /** Counts bytes before they are sent. False if they must not be sent: the connection is closed then. */
+  readonly sends: (bytes: number) => boolean
 }
 
 export type SpliceFault = { readonly rule: EgressRule; readonly reason: string }
@@ -48,6 +50,7 @@ export async function splice(parts: Spliced, bytes: Buffer): Promise<SpliceFault
   const { client, upstream, limits } = parts
   const hello = await collectHello(parts, bytes)
   if (!hello?.ok) return refuse(client, hello?.fault)
+  if (!parts.sends(hello.length)) return undefined
   upstream.write(hello.bytes.subarray(0, hello.length))
   let held = hello.bytes.subarray(hello.length)
   // Only the server's answer shows whether a second ClientHello is due. Until then, nothing else of the client passes.
@@ -70,7 +73,7 @@ export async function splice(parts: Spliced, bytes: Buffer): Promise<SpliceFault
     if (!second?.ok) return refuse(client, second?.fault)
     held = second.bytes
   }
-  return join(client, upstream, held)
+  return join(parts, held)
 }
 
 export function refuse(client: Socket, fault: SpliceFault | undefined): SpliceFault | undefined {
@@ -87,7 +90,7 @@ type Hello =
 
 /** Collects a ClientHello, after an optional ChangeCipherSpec, and compares its server name. */
 export async function collectHello(
-  { client, host, limits }: Omit<Spliced, 'upstream'>,
+  { client, host, limits }: Omit<Spliced, 'upstream' | 'sends'>,
   before: Buffer,
   skip = changeCipherSpecLength,
 ): Promise<Hello | undefined> {
@@ -123,11 +126,11 @@ const RENEGOTIATION: SpliceFault = {
  * Connects the sides. The end of one is passed on; an error ends both. Resolves when a fault has ended the connection, or
  * when it has ended.
  */
-function join(client: Socket, upstream: Socket, held: Buffer): Promise<SpliceFault | undefined> {
+function join({ client, upstream, sends }: Spliced, held: Buffer): Promise<SpliceFault | undefined> {
   const { promise, resolve } = Promise.withResolvers<SpliceFault | undefined>()
   const guard = new RecordGuard()
   const passes = (bytes: Buffer) => {
-    if (!guard.renegotiates(bytes)) return true
+    if (!guard.renegotiates(bytes)) return sends(bytes.length)
     upstream.destroy()
     client.destroy()
     resolve(RENEGOTIATION)

@@ -14,6 +14,8 @@ export interface Opening extends Outgoing {
   readonly client: Socket
   /** What the client has sent after its request. */
   readonly head: Buffer
+  /** Counts bytes before they are sent. False if they must not be sent: the connection is closed then. */
+  readonly sends: (bytes: number) => boolean
 }
 
 /** Forwards the opening handshake of a websocket, and connects the sides if the server has accepted it. */
@@ -47,7 +49,7 @@ interface Accepted {
   readonly first: Buffer
 }
 
-function join({ client, head }: Opening, { accepted, upgraded, first }: Accepted): void {
+function join({ client, head, sends }: Opening, { accepted, upgraded, first }: Accepted): void {
   upgraded.on('error', () => client.destroy())
   upgraded.once('close', () => client.destroySoon())
   client.once('close', () => upgraded.destroy())
@@ -55,7 +57,10 @@ function join({ client, head }: Opening, { accepted, upgraded, first }: Accepted
   const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')
   client.write(`HTTP/1.1 101 ${STATUS_CODES[101]}\r\n${lines}\r\n`, 'latin1')
   client.write(first)
+  if (!sends(head.length)) return
   upgraded.write(head)
+  // Before the pipe, which would send the bytes.
+  client.on('data', (chunk: Buffer) => sends(chunk.length))
   client.pipe(upgraded)
   upgraded.pipe(client)
 }

@@ -89,6 +89,7 @@ function accept(request: IncomingMessage, response: ServerResponse, passed: Pass
     upstream: asSocket(upstream),
     headerBytes,
     refuse: () => 'refused',
+    spend: () => undefined,
   })
 }
 

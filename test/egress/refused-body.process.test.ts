@@ -63,6 +63,7 @@ it.each([
         },
         upstream: connect(upstreamPort, '127.0.0.1'),
         refuse: String,
+        spend: () => undefined,
       }),
     { start: MIB, rest: 8 * MIB },
   )

@@ -45,7 +45,7 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
 }
 
 /** Describes the restrictions of a destination other than its name and ports. */
-function restrictionsText({ mode, methods, paths, requests, phases, caller }: Destination): string {
+function restrictionsText({ mode, methods, paths, requests, phases, caller, maxSentMiB }: Destination): string {
   const pathsText = (listed: readonly string[]) => listed.map((path) => `\`${path}\``).join(', ')
   const parts = [
     ...(mode === 'read-only' ? ['read-only'] : []),
@@ -54,6 +54,7 @@ function restrictionsText({ mode, methods, paths, requests, phases, caller }: De
     ...(requests ?? []).map((one) => `${one.methods.join(', ')} of ${pathsText(one.paths)}`),
     ...(phases === undefined ? [] : [`in ${phases.join(' and ')}`]),
     ...(caller === undefined ? [] : [`from ${caller}`]),
+    ...(maxSentMiB === undefined ? [] : [`at most ${maxSentMiB} MiB sent`]),
   ]
   return parts.join('; ')
 }

@@ -305,6 +305,7 @@ describe('a target', () => {
     ['mode: full\n      requests: [{methods: [POST], paths: [/v1/**]}]', 'paths'],
     ['mode: full\n      phases: [setup]', 'phases'],
     ['mode: full\n      caller: agent-host', 'caller'],
+    ['mode: full\n      maxSentMiB: 5', 'maxSentMiB'],
   ])('of names leaves out a destination with %j, unless it sets fqdn: allow', (restriction, lost) => {
     const strict = destination('host: api.github.com', 'ports: [443]', restriction)
     const told = destination('host: api.github.com', 'ports: [443]', restriction, 'fqdn: allow')
@@ -334,6 +335,19 @@ describe('a target', () => {
         authority: 'unsigned',
       },
     ])
+  })
+
+  it.each([
+    [['preset: npm']],
+    [['preset: git', 'host: git.example.com', 'mode: full', 'repositories: [a/b]']],
+    [['preset: github', 'mode: read-only', 'repositories: [a/b]']],
+    [ALLOWED],
+  ])('limits the bytes to each host of %j', (entry) => {
+    const policy = loadEgressPolicy(withDestination(...entry, 'maxSentMiB: 2'))
+    const listed = allowlist(resolveEgress(policy, {}), 'agent', 'proxy')
+
+    expect(listed.length).toBeGreaterThan(0)
+    for (const one of listed) expect(one.maxSent).toEqual({ bytes: 2_097_152, entry: one.host })
   })
 
   it('of a proxy loses the limits on requests with splice: allow, and no other limit', () => {

@@ -29,7 +29,18 @@ export const allowlist = (
 ): ListedDestination[] => destinationsFor(egress.classes[kind], target).map(toAllowed)
 
 function toAllowed(destination: Destination): ListedDestination {
-  const { host, ports, phases = PHASES, caller, http, addresses, upgrade, allow, credential } = destination
+  const {
+    host,
+    ports,
+    phases = PHASES,
+    caller,
+    http,
+    addresses,
+    upgrade,
+    allow,
+    credential,
+    maxSentMiB,
+  } = destination
   const accepts = acceptedBy(destination)
   const requests = requestsOf(destination)
   return {
@@ -45,6 +56,7 @@ function toAllowed(destination: Destination): ListedDestination {
     ...(upgrade && { upgrade }),
     ...(allow && { allow: [...allow] }),
     ...(credential !== undefined && { credential }),
+    ...(maxSentMiB !== undefined && { maxSent: { bytes: maxSentMiB * 2 ** 20, entry: host } }),
     ...(accepts && { accepts }),
   }
 }

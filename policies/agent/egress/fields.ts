@@ -21,4 +21,7 @@ export const Port = z
     'is a port of resolvers; names are looked up in the cluster',
   )
 
+/** For all hosts of the entry together. The proxy counts in each of its processes. */
+export const MaxSentMiB = z.int().min(1).max(65_536)
+
 export const Why = z.string().min(10).max(200)

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { CredentialId } from '../../../contracts/egress.ts'
 import { RunPhase } from '../../../contracts/policy.ts'
-import { Port, Range, Why } from './fields.ts'
+import { MaxSentMiB, Port, Range, Why } from './fields.ts'
 import { hostFault } from './host.ts'
 import type { Requests as RequestsSchema } from './requests.ts'
 
@@ -20,6 +20,7 @@ const Common = {
   repositories: z.array(Repository).min(1).max(16),
   credential: CredentialId.optional(),
   phases: z.array(RunPhase).min(1).optional(),
+  maxSentMiB: MaxSentMiB.optional(),
   why: Why,
 }
 
@@ -75,8 +76,8 @@ function gitHubRequests({ mode, repositories }: z.infer<typeof GitHubEntry>): Re
 
 /** The destinations for which an entry stands. */
 export function expandGit(entry: Written) {
-  const { phases, credential, why, addresses } = entry
-  const common = { phases, credential, why, addresses, mode: 'full' } as const
+  const { phases, credential, why, addresses, maxSentMiB } = entry
+  const common = { phases, credential, why, addresses, maxSentMiB, mode: 'full' } as const
   const requests = gitRequests(entry)
   if (entry.preset === 'git') {
     const { host, ports } = entry

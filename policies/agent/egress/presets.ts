@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { RunPhase } from '../../../contracts/policy.ts'
-import { Port, Range, Why } from './fields.ts'
+import { MaxSentMiB, Port, Range, Why } from './fields.ts'
 import { hostFault } from './host.ts'
 import type { Method } from './requests.ts'
 
@@ -95,6 +95,7 @@ export const PresetEntry = z.strictObject({
   ports: z.array(Port).min(1).max(8).optional(),
   phases: z.array(RunPhase).min(1).optional(),
   addresses: z.array(Range).min(1).max(16).optional(),
+  maxSentMiB: MaxSentMiB.optional(),
   why: Why,
 })
 export type PresetEntry = z.infer<typeof PresetEntry>

@@ -3,7 +3,7 @@ import { CredentialId } from '../../../contracts/egress.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
 import { RunPhase } from '../../../contracts/policy.ts'
 import { isOnContentNetwork } from './content-networks.ts'
-import { Port, Range, Why } from './fields.ts'
+import { MaxSentMiB, Port, Range, Why } from './fields.ts'
 import { expandGit, GitEntry, GitHubEntry } from './git-presets.ts'
 import { hostFault } from './host.ts'
 import { modeOf } from './mode.ts'
@@ -47,6 +47,7 @@ export const Destination = z
     accepts: z.enum(['github', 'git', 'registry']).optional(),
     /** Address ranges of a private endpoint. */
     addresses: z.array(Range).min(1).max(16).optional(),
+    maxSentMiB: MaxSentMiB.optional(),
     why: Why,
   })
   .superRefine((destination, context) => {
@@ -175,9 +176,15 @@ function frontingFault(destination: Fields): Fault | undefined {
 
 /** Whether a destination has restrictions other than its name and ports. */
 export const isRestricted = (destination: Restrictions): boolean =>
-  limitsRequests(destination) || destination.phases !== undefined || destination.caller !== undefined
+  limitsRequests(destination) ||
+  destination.phases !== undefined ||
+  destination.caller !== undefined ||
+  destination.maxSentMiB !== undefined
 
-export type Restrictions = Pick<Fields, 'mode' | 'methods' | 'paths' | 'requests' | 'phases' | 'caller'>
+export type Restrictions = Pick<
+  Fields,
+  'mode' | 'methods' | 'paths' | 'requests' | 'phases' | 'caller' | 'maxSentMiB'
+>
 
 /** A destination, or a preset that stands for several. */
 const Entry = z

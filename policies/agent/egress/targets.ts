@@ -6,7 +6,7 @@ export type EgressTarget = (typeof EGRESS_TARGETS)[number]
 
 type Restriction = keyof typeof SAID
 
-const OF_CONNECTIONS: readonly Restriction[] = ['phases', 'caller']
+const OF_CONNECTIONS: readonly Restriction[] = ['phases', 'caller', 'maxSentMiB']
 
 const SAID = {
   'read-only': ({ mode }: Restrictions) => mode === 'read-only',
@@ -14,6 +14,7 @@ const SAID = {
   paths: ({ paths, requests }: Restrictions) => paths !== undefined || requests !== undefined,
   phases: ({ phases }: Restrictions) => phases !== undefined,
   caller: ({ caller }: Restrictions) => caller !== undefined,
+  maxSentMiB: ({ maxSentMiB }: Restrictions) => maxSentMiB !== undefined,
 } as const
 
 export type Placement =
