@@ -5,12 +5,12 @@ import { join } from 'node:path'
 import process from 'node:process'
 import { parseStateConfig, type StateConfig } from './state-config.ts'
 import { stateNames } from './state-names.ts'
-import { stateTemplate } from './state-template.ts'
+import { parameterFile } from './state-parameters.ts'
 
-const USAGE = `Usage: npm run state -- <show|what-if|apply> <file>
-  show     print the ARM template that would be deployed
-  what-if  ask Azure what it would change (az deployment sub what-if)
-  apply    deploy it (az deployment sub create) and print the variables for the environments of GitHub
+const USAGE = `Usage: npm run state -- <parameters|what-if|apply> <file>
+  parameters  print the parameter file of infra/state/state.bicep
+  what-if     ask Azure what it would change (az deployment sub what-if)
+  apply       deploy it (az deployment sub create) and print the variables for the environments of GitHub
 <file> has the form of infra/state/examples/dev.json. An owner of the subscription runs it once for each environment.`
 
 /** Exit statuses: 0 done, 1 az failed, 2 wrong arguments or file. */
@@ -54,8 +54,8 @@ function az(args: readonly string[]): string {
 function deploy(verb: 'what-if' | 'create', config: StateConfig): string {
   const folder = mkdtempSync(join(tmpdir(), 'agentweaver-state-'))
   try {
-    const file = join(folder, 'template.json')
-    writeFileSync(file, JSON.stringify(stateTemplate(config)))
+    const file = join(folder, 'parameters.json')
+    writeFileSync(file, JSON.stringify(parameterFile(config)))
     return az([
       'deployment',
       'sub',
@@ -67,7 +67,9 @@ function deploy(verb: 'what-if' | 'create', config: StateConfig): string {
       '--name',
       stateNames(config).deployment,
       '--template-file',
-      file,
+      join(import.meta.dirname, 'state.bicep'),
+      '--parameters',
+      `@${file}`,
       ...(verb === 'create' ? ['--query', 'properties.outputs', '--output', 'json'] : []),
     ])
   } finally {
@@ -95,10 +97,10 @@ function variables(config: StateConfig, outputs: Readonly<Record<string, { value
 }
 
 const [verb = '', file = '', ...more] = process.argv.slice(2)
-if (file === '' || more.length > 0 || !['show', 'what-if', 'apply'].includes(verb)) stop(USAGE, WRONG)
+if (file === '' || more.length > 0 || !['parameters', 'what-if', 'apply'].includes(verb)) stop(USAGE, WRONG)
 const config = readConfig(file)
 try {
-  if (verb === 'show') process.stdout.write(`${JSON.stringify(stateTemplate(config), null, 2)}\n`)
+  if (verb === 'parameters') process.stdout.write(`${JSON.stringify(parameterFile(config), null, 2)}\n`)
   if (verb === 'what-if') process.stdout.write(deploy('what-if', config))
   if (verb === 'apply')
     process.stdout.write(`${variables(config, JSON.parse(deploy('create', config))).join('\n')}\n`)

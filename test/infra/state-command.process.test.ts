@@ -3,11 +3,15 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parseStateConfig } from '../../infra/state/state-config.ts'
+import { stateParameters } from '../../infra/state/state-parameters.ts'
 import { aStandIn } from '../cli/stand-in.ts'
 import { stateFileOf as fileOf, ROOT, stateConfigOf } from './state-rig.ts'
 
 const DEV = stateConfigOf('dev')
 const PROD = stateConfigOf('prod')
+
+const valuesOf = (parameters: Record<string, { value: unknown }>) =>
+  Object.fromEntries(Object.entries(parameters).map(([name, { value }]) => [name, value]))
 
 describe('npm run state', () => {
   async function rig() {
@@ -20,21 +24,24 @@ describe('npm run state', () => {
     return { az, run }
   }
 
-  test('deploys the template that show prints to the subscription of the file, and prints the variables for GitHub', async () => {
+  test('deploys state.bicep with the printed parameters to the subscription of the file, and prints the variables for GitHub', async () => {
     const { az, run } = await rig()
 
     const { status, stdout } = run('apply', fileOf('dev'))
 
     expect(status).toBe(0)
-    const given = readFileSync(join(az.state, 'template.json'), 'utf8')
-    expect(JSON.parse(given)).toEqual(JSON.parse(run('show', fileOf('dev')).stdout))
+    const given = JSON.parse(readFileSync(join(az.state, 'parameters.json'), 'utf8'))
+    expect(given).toEqual(JSON.parse(run('parameters', fileOf('dev')).stdout))
+    expect(valuesOf(given.parameters)).toEqual(stateParameters(DEV))
     const [call = []] = az.calls()
     expect(call.slice(0, 5)).toEqual(['deployment', 'sub', 'create', '--subscription', DEV.subscriptionId])
+    expect(call[call.indexOf('--template-file') + 1]).toBe(join(ROOT, 'infra/state/state.bicep'))
     expect(stdout).toContain(
       'environment dev-preview\n  AZURE_CLIENT_ID=33333333-0000-4000-8000-000000000000',
     )
     expect(stdout).not.toMatch(/secret=|password|key=/i)
-    expect(existsSync(call[call.indexOf('--template-file') + 1] ?? '')).toBe(false)
+    const [file = ''] = call.filter((argument) => argument.startsWith('@'))
+    expect(existsSync(file.slice(1))).toBe(false)
   })
 
   test('what-if prints the predicted changes and deploys nothing', async () => {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { Plan } from '../../contracts/planned-resource.ts'
-import * as rights from '../../infra/state/rights.ts'
+import { type CustomRole, customRoleOf, grantableRolesOf, grantConditionOf } from './state-deployment.ts'
 import { ROOT, stateConfigOf } from './state-rig.ts'
 
 const planOf = (stack: string) => JSON.parse(readFileSync(join(ROOT, `plans/${stack}.json`), 'utf8')) as Plan
@@ -57,6 +57,8 @@ const BY_CONFIG = [
   'Microsoft.KubernetesConfiguration/extensions',
   'Microsoft.Network/virtualNetworks/virtualNetworkPeerings',
 ]
+const role = (name: string) => customRoleOf(stateConfigOf('dev'), `Agentweaver ${name}`)
+const DEPLOYER = role('deployer')
 const GRANT = 'azure-native:authorization:RoleAssignment'
 
 const armTypes = (types: Iterable<string>) =>
@@ -67,7 +69,7 @@ const armTypes = (types: Iterable<string>) =>
       if (arm === undefined) throw new Error(`${type} is not in the table: the deployer has no right on it`)
       return arm
     })
-const made = ({ actions }: rights.CustomRole) =>
+const made = ({ actions }: CustomRole) =>
   actions.filter((action) => action.endsWith('/write')).map((action) => action.replace(/\/write$/, ''))
 
 describe('rights against the committed plans', () => {
@@ -75,43 +77,39 @@ describe('rights against the committed plans', () => {
     const needed = new Set(armTypes(typesOf('dev', 'prod')))
 
     for (const type of needed)
-      for (const verb of ['read', 'write', 'delete'])
-        expect(rights.DEPLOYER.actions).toContain(`${type}/${verb}`)
-    expect(made(rights.DEPLOYER).filter((type) => !needed.has(type) && !BY_CONFIG.includes(type))).toEqual([])
+      for (const verb of ['read', 'write', 'delete']) expect(DEPLOYER.actions).toContain(`${type}/${verb}`)
+    expect(made(DEPLOYER).filter((type) => !needed.has(type) && !BY_CONFIG.includes(type))).toEqual([])
   })
 
   test('the preview identity may create the resources of a slice and nothing else', () => {
     const types = typesOf('pr-example')
 
-    expect(made(rights.PREVIEWER).sort()).toEqual([...new Set(armTypes(types))].sort())
+    expect(made(role('previewer')).sort()).toEqual([...new Set(armTypes(types))].sort())
     const kinds = [...types]
       .filter((type) => type.startsWith('kubernetes:'))
       .map((type) => `${type.split(':').at(-1)?.toLowerCase()}s`)
-    const objects = rights.SLICE_MAKER.dataActions
-      .filter((action) => action.endsWith('/write'))
+    const objects = role('slice maker')
+      .dataActions.filter((action) => action.endsWith('/write'))
       .map((action) => action.split('/').at(-2))
     expect(objects.sort()).toEqual(kinds.sort())
   })
 
   test.each([
-    ['dev', 'dev', false],
-    ['prod', 'prod', false],
-    ['pr-example', 'dev', true],
-  ])(
-    'every role that %s grants may be granted, to those to whom it may',
-    (...[stack, environment, isSlice]) => {
-      const config = { ...stateConfigOf(environment) }
-      const grants = planOf(stack).resources.filter(({ type }) => type === GRANT)
-      const roles = grants.map(({ inputs }) => String(inputs['roleDefinitionId']).split('/').at(-1) ?? '')
+    ['dev', 'dev', 'up'],
+    ['prod', 'prod', 'up'],
+    ['pr-example', 'dev', 'preview'],
+  ])('every role that %s grants may be granted, to those to whom it may', (...[stack, environment, duty]) => {
+    const config = stateConfigOf(environment)
+    const grants = planOf(stack).resources.filter(({ type }) => type === GRANT)
+    const roles = grants.map(({ inputs }) => String(inputs['roleDefinitionId']).split('/').at(-1) ?? '')
 
-      expect(roles.length).toBeGreaterThan(1)
-      expect(roles.filter((role) => !rights.grantableRoles(config, isSlice).includes(role))).toEqual([])
-      const condition = rights.grantCondition(rights.grantableRoles(config, isSlice), isSlice)
-      const principals = new Set(grants.map(({ inputs }) => String(inputs['principalType'])))
-      expect([...principals].filter((kind) => !condition.includes(`'${kind}'`))).toEqual([])
-      expect(condition).not.toContain("'User'")
-    },
-  )
+    expect(roles.length).toBeGreaterThan(1)
+    expect(roles.filter((guid) => !grantableRolesOf(config, duty).includes(guid))).toEqual([])
+    const condition = grantConditionOf(config, duty)
+    const principals = new Set(grants.map(({ inputs }) => String(inputs['principalType'])))
+    expect([...principals].filter((kind) => !condition.includes(`'${kind}'`))).toEqual([])
+    expect(condition).not.toContain("'User'")
+  })
 
   test('the identities of a slice are in the resource group that the preview identity may write', () => {
     const groups = planOf('pr-example')
@@ -153,7 +151,7 @@ describe('rights against the committed plans', () => {
         if (!BUILT_IN_GROUPS.includes(group)) return ['customresources']
         return [group === 'core' ? plural : `${group}/${plural}`]
       })
-      const readable = rights.CLUSTER_PLANNER.dataActions.map((action) =>
+      const readable = role('cluster planner').dataActions.map((action) =>
         action.replace(/^Microsoft\.ContainerService\/managedClusters\/(.*)\/read$/, '$1'),
       )
 

@@ -1,10 +1,13 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
-import type { ArmResource } from '../../infra/state/arm.ts'
 import type { StateConfig } from '../../infra/state/state-config.ts'
 import { shapesFolder } from '../../tools/azure-shapes/cache.ts'
 import { checkShapes, loadShapes, type Shapes } from '../../tools/azure-shapes/check-shapes.ts'
+import type { DeployedResource } from './bicep/deployment.ts'
 import { planOf } from './one-resource.ts'
-import { byType, resourcesOf, stateConfigOf } from './state-rig.ts'
+import { byType, resourcesOf } from './state-deployment.ts'
+import { ROOT, stateConfigOf } from './state-rig.ts'
 
 const DEV = stateConfigOf('dev')
 const PROD = stateConfigOf('prod')
@@ -43,7 +46,7 @@ describe('request bodies, checked against the types of the pinned SDK', () => {
     federatedIdentityCredentialResourceName: 'x',
     scope: '/x',
   }
-  function problems(resource: ArmResource): string[] {
+  function problems(resource: DeployedResource): string[] {
     const type = TYPES[resource.type as keyof typeof TYPES]
     const { location, kind, sku, tags, properties } = resource
     const isVault = type === TYPES['Microsoft.KeyVault/vaults']
@@ -77,6 +80,31 @@ describe('request bodies, checked against the types of the pinned SDK', () => {
   ])('are right in %s', (_, config) => {
     expect(checked(config).length).toBeGreaterThan(15)
     expect(checked(config).flatMap(problems)).toEqual([])
+  })
+
+  /** The files of the SDK that declare the types. */
+  const DECLARED = {
+    'Microsoft.Authorization/locks': 'authorization/managementLockByScope',
+    'Microsoft.Authorization/roleAssignments': 'authorization/roleAssignment',
+    'Microsoft.Authorization/roleDefinitions': 'authorization/roleDefinition',
+    'Microsoft.KeyVault/vaults': 'keyvault/vault',
+    'Microsoft.KeyVault/vaults/keys': 'keyvault/key',
+    'Microsoft.ManagedIdentity/userAssignedIdentities': 'managedidentity/userAssignedIdentity',
+    'Microsoft.ManagedIdentity/userAssignedIdentities/federatedIdentityCredentials':
+      'managedidentity/federatedIdentityCredential',
+    'Microsoft.Resources/resourceGroups': 'resources/resourceGroup',
+    'Microsoft.Storage/storageAccounts': 'storage/storageAccount',
+    'Microsoft.Storage/storageAccounts/blobServices': 'storage/blobServiceProperties',
+    'Microsoft.Storage/storageAccounts/blobServices/containers': 'storage/blobContainer',
+  } as const
+  test('have the API versions whose types the SDK has', () => {
+    const used = new Map(resourcesOf(DEV).map(({ type, apiVersion }) => [type, apiVersion]))
+    const pinned = Object.entries(DECLARED).map(([type, file]): [string, string | undefined] => {
+      const text = readFileSync(join(ROOT, `node_modules/@pulumi/azure-native/${file}.d.ts`), 'utf8')
+      return [type, /Uses Azure REST API version ([\w-]+)/.exec(text)?.[1]]
+    })
+
+    expect(Object.fromEntries(used)).toEqual(Object.fromEntries(pinned))
   })
 
   test('reports a planted mistake', () => {
