@@ -45,7 +45,15 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
 }
 
 /** Describes the restrictions of a destination other than its name and ports. */
-function restrictionsText({ mode, methods, paths, requests, phases, caller, maxSentMiB }: Destination): string {
+function restrictionsText({
+  mode,
+  methods,
+  paths,
+  requests,
+  phases,
+  caller,
+  maxSentMiB,
+}: Destination): string {
   const pathsText = (listed: readonly string[]) => listed.map((path) => `\`${path}\``).join(', ')
   const parts = [
     ...(mode === 'read-only' ? ['read-only'] : []),
