@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 import { LongestFirst } from './test/helpers/longest-first.ts'
 
@@ -19,8 +20,8 @@ const IN_ONE_PROCESS = { isolate: false, setupFiles: ['test/helpers/unit.setup.t
 /** The suffix of a file name says what its tests need: `x.test.ts`, `x.sweep.test.ts`, and so on. */
 export default defineConfig({
   test: {
-    // One more than a small machine has processors: many tests wait for processes that they started.
-    maxWorkers: 3,
+    // One more than the machine has processors: many tests wait for processes that they started.
+    maxWorkers: Math.min(Math.max(availableParallelism() + 1, 3), 9),
     sequence: { sequencer: LongestFirst },
     projects: [
       {

@@ -18,7 +18,11 @@ export async function readEgressFile(
     if (name === undefined) return { name: 'egress.yaml', text: readEgressPolicyText() }
     return { name, text: await readFile(resolve(cwd, name), 'utf8') }
   } catch (error) {
-    throw usageError(`The egress file cannot be read: ${messageOf(error)}`, `Name it with ${option} PATH.`)
+    const hint =
+      given === undefined
+        ? `AGENTWEAVER_EGRESS_FILE names it. Correct it, or name another file with ${option} PATH.`
+        : `Correct the path after ${option}.`
+    throw usageError(`The egress file cannot be read: ${messageOf(error)}`, hint)
   }
 }
 

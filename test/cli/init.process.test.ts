@@ -160,11 +160,14 @@ describe('agentweaver init', () => {
   test('refuses a missing folder, and prints the next step', async () => {
     const absent = await runCli(['init', 'absent'], { cwd: folder })
     const file = await runCli(['init', 'ceiling.yml'], { cwd: folder })
-    const list = await runCli(['init', '--egress-file', 'absent'], { cwd: await aProject({}) })
+    const cwd = await aProject({})
+    const list = await runCli(['init', '--egress-file', 'absent'], { cwd })
+    const own = await runCli(['init'], { cwd, env: { AGENTWEAVER_EGRESS_FILE: 'absent' } })
 
-    expect([absent.status, file.status, list.status]).toEqual([2, 2, 2])
+    expect([absent.status, file.status, list.status, own.status]).toEqual([2, 2, 2, 2])
     expect(absent.stderr).toContain('There is no folder absent')
-    expect(list.stderr).toContain('--egress-file PATH')
+    expect(list.stderr).toContain('Correct the path after --egress-file')
+    expect(own.stderr).toContain('--egress-file PATH')
   })
 })
 
