@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import type { EgressGeneration, EgressReport } from '../../contracts/egress.ts'
+import type { EgressDestination, EgressGeneration, EgressReport } from '../../contracts/egress.ts'
 import { CredentialValues } from '../../runtime/egress/credentials/values.ts'
 import { EGRESS_LIMITS, type EgressLimits } from '../../runtime/egress/limits.ts'
 import { EgressProxy } from '../../runtime/egress/proxy.ts'
@@ -31,12 +31,13 @@ interface RigOptions {
   /** Limits of the first process. */
   readonly limits?: Partial<EgressLimits>
   readonly state?: Pick<EgressGeneration, 'restriction' | 'bytesLeft'>
+  readonly entry?: Pick<EgressDestination, 'maxSent'>
 }
 
 /** The two proxies of a laptop, in one process, and a host with a credential. */
 async function rig(
   answer: Answer,
-  { hasBroker = true, isBrokerRunning = true, limits, state }: RigOptions = {},
+  { hasBroker = true, isBrokerRunning = true, limits, state, entry }: RigOptions = {},
 ) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-gate-'))
   const authorizations: string[] = []
@@ -81,6 +82,7 @@ async function rig(
     addresses: ['127.0.0.1'],
     requests: [{ methods: ['GET', 'POST'], paths: ['/a/**'] }],
     credential: 'token',
+    ...entry,
   }
   const generation: EgressGeneration = {
     runId: 'run',
@@ -193,6 +195,18 @@ describe('a destination with a credential', () => {
     expect(answer).not.toContain(Buffer.from(VALUE).toString('base64').slice(4, 40))
     expect(answer).not.toContain(gzipSync(VALUE).toString('latin1').slice(20, 40))
     expect(rules()).toEqual([rule])
+  })
+
+  it('gets no more bytes than its entry permits, and the limit is counted once', async () => {
+    const entry = { maxSent: { bytes: 1000, entry: HOST } }
+    const { get, reports, rules } = await rig((_request, response) => response.end('reached'), { entry })
+
+    expect(await get(`/a/${'b'.repeat(700)}`)).toContain('reached')
+    expect(await get(`/a/${'b'.repeat(700)}`)).toMatch(/^HTTP\/1\.1 429 /)
+
+    expect(rules()).toEqual(['budget'])
+    const budgets = reports.flatMap((one) => (one.type === 'budget' ? [one.data] : []))
+    expect(budgets.map(({ used }) => used)).toEqual([expect.any(Number), 1000])
   })
 
   it('is closed when the second process no longer lists the run', async () => {
