@@ -23,17 +23,12 @@ export type BuiltInRole = keyof typeof BUILT_IN_ROLES
 export const SECRET_GETTER = {
   name: 'Agentweaver secret getter',
   id: 'secret-getter',
-  dataActions: ['Microsoft.KeyVault/vaults/secrets/getSecret/action'],
 } as const
 
 /** Writes and deletes secrets, and reads none: no get, no list and no metadata. The API's only right on users' credentials. */
 export const SECRET_WRITER = {
   name: 'Agentweaver secret writer',
   id: 'secret-writer',
-  dataActions: [
-    'Microsoft.KeyVault/vaults/secrets/delete',
-    'Microsoft.KeyVault/vaults/secrets/setSecret/action',
-  ],
 } as const
 
 type OwnersRole = typeof SECRET_GETTER | typeof SECRET_WRITER
