@@ -29,7 +29,7 @@ export async function startReplica(options: ReplicaOptions) {
   /** An end that a fault or this program has caused. */
   let isAsked = false
   let isClosed = false
-  let starting: Promise<void> | undefined
+  let starting = Promise.resolve()
   const log = createWriteStream(options.logFile, { flags: 'a' })
 
   async function spawnOnce(): Promise<boolean> {
@@ -82,14 +82,14 @@ export async function startReplica(options: ReplicaOptions) {
     name: options.name,
     url: `http://127.0.0.1:${options.port}`,
     pid: () => child?.pid ?? 0,
-    /** Ends the process and starts the next one. A second end waits for the first. */
+    /** Ends the process and starts the next one. Several ends follow one another: two starts would be two processes. */
     async endAndStart(name: NodeJS.Signals, restartAfterMs: number): Promise<void> {
-      await starting
-      starting = (async () => {
+      const endOnce = async () => {
         await end(name)
         await delay(restartAfterMs)
         await start()
-      })()
+      }
+      starting = starting.then(endOnce)
       await starting
     },
     /** Kills the process at once. `endAndStart` starts the next one. */
