@@ -94,6 +94,8 @@ interface Owned {
   readonly isInVault?: boolean
   /** An entry of the list lacks `accepts: github`, as it may in a cluster without Azure: AgentHost has the token itself. */
   readonly hasToken?: boolean
+  /** The model does not answer the first request. */
+  readonly isFirstSilent?: boolean
 }
 
 /**
@@ -103,12 +105,12 @@ interface Owned {
 async function aRunOf(
   requested: RequestedAgent,
   operator: Partial<ModelSettings> = {},
-  { own, isInVault = false, hasToken = false }: Owned = {},
+  { own, isInVault = false, hasToken = false, isFirstSilent = false }: Owned = {},
 ) {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, TOKEN)
   const service = await startCopilotService({
-    respond: () => ({ text: 'Hello.' }),
+    respond: (_request, index) => (isFirstSilent && index === 0 ? { hang: true } : { text: 'Hello.' }),
     publicOrigin: `https://${COPILOT}`,
   })
   const front = await startTlsFront(
@@ -190,8 +192,16 @@ async function aRunOf(
   }
   const give = async () =>
     client.giveEgress({ agentHostToken: await tokenFor({ keys, runId, caller: 'agent-host' }) }, never)
+  await restrictions.refresh()
+  const parts = { store, restrictions, clock: () => new Date(), redactText: (text: string) => text }
+  const calls = createRestrictionCalls(parts, createAuditTrail(keys), () => undefined)
+  const restrict = (level: 'frozen' | 'normal') =>
+    calls.setRestriction(
+      { owner: 'root', role: 'operator' },
+      { scope: { kind: 'run', id: runId }, level, reason: 'a test' },
+    )
   return {
-    ...{ azure, service, names, proxy, store, keys, runId, restrictions, client, give, run, set, host },
+    ...{ azure, service, names, proxy, store, keys, runId, restrict, client, give, run, set, host },
     ...{ users, ada, rightsOf, vault },
   }
 }
@@ -278,12 +288,27 @@ it('keeps a command from the token, also with the address and the certificate of
   expect(service.paths).toEqual([])
 })
 
-it('opens these servers to the agent alone, and to no agent of a frozen run', async () => {
-  const { proxy, keys, runId, store, restrictions, names } = await aRunOf(
+it('continues the turn of a run that was frozen in the middle of a request to the model', async () => {
+  const { service, give, run, client, restrict } = await aRunOf(
     { kind: 'copilot' },
     {},
-    { own: OWN },
+    { own: OWN, isFirstSilent: true },
   )
+  await give()
+  const turn = run()
+  await until('the model is asked', () => service.requests.length === 1)
+
+  await restrict('frozen')
+  await client.freeze(true, never)
+  await restrict('normal')
+  await client.freeze(false, never)
+
+  expect(await turn).toMatchObject({ data: { state: 'completed' } })
+  expect(service.requests).toHaveLength(2)
+})
+
+it('opens these servers to the agent alone, and to no agent of a frozen run', async () => {
+  const { proxy, keys, runId, restrict, names } = await aRunOf({ kind: 'copilot' }, {}, { own: OWN })
   const connectAs = async (caller: 'commands' | 'agent-host') => {
     const { socket, head } = await open(
       proxy.port,
@@ -297,14 +322,7 @@ it('opens these servers to the agent alone, and to no agent of a frozen run', as
   expect(await connectAs('commands')).toMatch(/^HTTP\/1\.1 403 .*/)
   expect(await connectAs('commands')).toContain('only the agent itself may reach this host')
   expect(await connectAs('agent-host')).toMatch(/^HTTP\/1\.1 200/)
-  await restrictions.refresh()
-  const deps = { store, restrictions, clock: () => new Date(), redactText: (text: string) => text }
-  const calls = createRestrictionCalls(deps, createAuditTrail(keys), () => undefined)
-  const scope = { kind: 'run', id: runId } as const
-  await calls.setRestriction(
-    { owner: 'root', role: 'operator' },
-    { scope, level: 'frozen', reason: 'a test' },
-  )
+  await restrict('frozen')
   await until('the proxy refuses', async () => (await connectAs('agent-host')).startsWith('HTTP/1.1 403'))
   expect(names.asked).not.toContain(VAULT)
 })
