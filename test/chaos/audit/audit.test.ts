@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { AuditRecord } from '../../../contracts/audit.ts'
 import type { RunEnvelope, RunEvent } from '../../../contracts/events.ts'
 import { auditRound } from './audit.ts'
+import { checkEndings } from './endings.ts'
 import type { RoundFacts, RunFacts } from './facts.ts'
 
 const AT = '2026-01-01T00:00:00.000Z'
@@ -303,5 +304,57 @@ const REST: readonly Doctored[] = [
 describe('the audit reports a round in which', () => {
   it.each([...STREAMS, ...CALLS, ...DECISIONS, ...ENDINGS, ...REST])('%s', (_what, facts, finding) => {
     expect(findingsOf(facts).join('\n')).toMatch(finding)
+  })
+})
+
+describe('a run that did the steps of a turn twice', () => {
+  const second = COMMAND.replace('r0m0', 'r0m1')
+  const run = (command: string) => ({ kind: 'tool' as const, tool: 'run_command', arguments: { command } })
+  const called = (turn: string): RunEvent[] => [
+    {
+      type: 'tool.call',
+      data: {
+        callId: `${turn}.1`,
+        tool: 'run_command',
+        request: { command: COMMAND },
+        verdict: 'allow',
+        reasons: [],
+      },
+    },
+    {
+      type: 'tool.result',
+      data: {
+        callId: `${turn}.1`,
+        tool: 'run_command',
+        outcome: { ok: true, content: '', facts: {} },
+        durationMs: 1,
+      },
+    },
+  ]
+  const interrupted: RunEvent = {
+    type: 'run.interrupted',
+    data: { code: 'api_restarted', message: 'the service was restarted' },
+  }
+  const factsOf = (...events: RunEvent[]): RunFacts => ({
+    ...RUN,
+    script: {
+      ...RUN.script,
+      turns: [[run(COMMAND)], [run(second)]],
+      marks: [...RUN.script.marks, { name: 'r0m1', command: second, needsApproval: false }],
+    },
+    ...withEvents([...events, { type: 'done', data: { state: 'succeeded' } }]),
+  })
+
+  it('has no turn left for the last steps, if the service was killed in between', () => {
+    expect(checkEndings(factsOf(...called('turn_1'), interrupted, ...called('turn_2')))).toEqual([])
+  })
+
+  it.each([
+    ['without an interruption', [...called('turn_1'), ...called('turn_2')]],
+    ['in the same turn', [...called('turn_1'), interrupted, ...called('turn_1')]],
+  ])('misses the last steps %s', (_case, events) => {
+    expect(checkEndings(factsOf(...events)).map(({ message }) => message)).toEqual([
+      'succeeded, and r0m1 never ended',
+    ])
   })
 })

@@ -35,14 +35,16 @@ function checkTruth(run: RunFacts): string[] {
   return problems
 }
 
-/** A run that succeeded has done all of its plan. */
+/** A run that succeeded has done all of its plan, except turns for which it did the steps of a lost turn again. */
 function checkSuccess({ script, events, shape }: RunFacts): string[] {
   if (shape === 'sandbox') return []
+  const leftOut = JSON.stringify(script.turns.slice(Math.max(0, script.turns.length - repeatedTurns(events))))
   const ended = events.flatMap(({ event }) =>
     event.type === 'tool.result' || event.type === 'tool.error' ? [event.data.callId] : [],
   )
   const hasEnded = new Set(ended)
-  return script.marks.flatMap(({ name, command }) => {
+  const due = script.marks.filter(({ command }) => !leftOut.includes(JSON.stringify(command)))
+  return due.flatMap(({ name, command }) => {
     const calls = events.flatMap(({ event }) => {
       const isCall =
         event.type === 'tool.call' && JSON.stringify(event.data.request).includes(JSON.stringify(command))
@@ -50,6 +52,23 @@ function checkSuccess({ script, events, shape }: RunFacts): string[] {
     })
     return calls.some((call) => hasEnded.has(call)) ? [] : [`succeeded, and ${name} never ended`]
   })
+}
+
+/**
+ * The service may be killed between the end of a turn and its checkpoint. The agent is then started without a memory of this turn, and
+ * does the steps of this turn again when it gets the next one.
+ */
+function repeatedTurns(events: RunFacts['events']): number {
+  const turnsOf = new Map<string, Set<string>>()
+  for (const { event } of events) {
+    if (event.type !== 'tool.call' || event.data.tool !== 'run_command') continue
+    const command = JSON.stringify(event.data.request)
+    const turns = turnsOf.get(command) ?? new Set()
+    turnsOf.set(command, turns.add(event.data.callId.split('.')[0] ?? ''))
+  }
+  const repeated = new Set([...turnsOf.values()].flatMap((turns) => [...turns].slice(1)))
+  const interruptions = events.filter(({ event }) => event.type === 'run.interrupted')
+  return Math.min(repeated.size, interruptions.length)
 }
 
 /** Each request to start a run has made one run. */
