@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { commandShell } from './command-shell.ts'
 import { createExecutor, type Order } from './create-executor.ts'
 import type { Backend, BackendWarning, Executor, ExecutorOptions } from './executor.ts'
@@ -26,6 +27,11 @@ import { baseEnvironment, systemMounts, toolMounts } from './rootfs/system-mount
 import { NO_FILTER_FOR_PROCESSOR, writeFilters } from './seccomp/filter-files.ts'
 import { isolationWarnings, UNBOUNDED_PROCESSES } from './warnings.ts'
 
+/**
+ * Identifies the child of a bubblewrap that is killed before the child has asked to die with it. Commands do not see it.
+ */
+const MARKER = 'AGENTWEAVER_LAUNCH_ID'
+
 const NAMESPACES = [
   ...[
     '--unshare-user',
@@ -36,7 +42,7 @@ const NAMESPACES = [
     '--unshare-net',
   ],
   ...['--uid', String(SANDBOX_USER.uid), '--gid', String(SANDBOX_USER.gid), '--hostname', SANDBOX_HOSTNAME],
-  ...['--new-session', '--die-with-parent', '--cap-drop', 'ALL'],
+  ...['--new-session', '--die-with-parent', '--cap-drop', 'ALL', '--unsetenv', MARKER],
 ]
 
 /** One mount as bubblewrap arguments. bubblewrap creates missing mount points. */
@@ -86,13 +92,15 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
     const access = accessOf(request, egress, env)
     if (!access) return { problem: NO_EGRESS }
     const own = [...access.mounts, ...added.mounts]
+    const id = randomUUID()
     return {
       file,
       args: [
         ...[...constant, ...argumentsOf(own), ...ending],
         ...[directory, request.command, ...access.relay],
       ],
-      env: access.environment,
+      env: { ...access.environment, [MARKER]: id },
+      marker: `${MARKER}=${id}`,
       hasPidNamespace: true,
       expected: expectedMounts([...outside, ...added.mounts]),
       release: added.release,

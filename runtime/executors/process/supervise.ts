@@ -36,7 +36,7 @@ export interface Launch extends NodeStartOptions {
    * command never started.
    */
   readonly release?: () => void
-  /** An entry `NAME=value` of `env` that identifies processes of a command without a namespace. */
+  /** An entry `NAME=value` of `env` that identifies processes of a command without a namespace, or of a launcher. */
   readonly marker?: string
   /**
    * Kills processes that only the backend can find. May be called during the run, and always at the end, also
@@ -65,6 +65,10 @@ type StopReason = Extract<TerminationReason, 'timeout' | 'cancelled' | 'workspac
 export async function supervise(launch: Launch, request: ExecRequest, io: ExecIo): Promise<ExecResult> {
   const run = new Run(launch, request, io)
   return run.result()
+}
+
+function killMarked(marker: string): void {
+  for (const one of processesMarked(marker)) sendSignal(one, 'SIGKILL')
 }
 
 export function notStarted(reason: TerminationReason, message: string, startedAt?: number): ExecResult {
@@ -279,7 +283,7 @@ class Run {
     const tree = hasPidNamespace ? childrenOf(pid) : descendantsOf(pid)
     sendSignal(-pid, 'SIGKILL')
     for (const one of tree) sendSignal(one, 'SIGKILL')
-    if (marker !== undefined) for (const one of processesMarked(marker)) sendSignal(one, 'SIGKILL')
+    if (marker !== undefined) killMarked(marker)
   }
 
   #notStarted(reason: TerminationReason, message: string): ExecResult {
@@ -302,6 +306,9 @@ class Run {
 
   async #neverReady(child: StartedProgram, said: StatusLines, failure: Exit): Promise<ExecResult> {
     child.stdout.destroy()
+    const { marker } = this.#launch
+    // A launcher that was killed early leaves its child, which keeps the outputs open.
+    if (marker !== undefined) killMarked(marker)
     if (this.#stopReason) return this.#notStarted(this.#stopReason, STOPPED_EARLY)
     const launcherSaid = await textOf(child.stderr)
     const words = `${await said.end}${launcherSaid}`.trim().slice(0, MAX_DIAGNOSTIC_CHARS)
