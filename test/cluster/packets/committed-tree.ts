@@ -11,6 +11,7 @@ import { readManifests } from '../../../devcluster/client/manifests.ts'
 import { readEgressPolicy } from '../../../policies/agent/egress/load.ts'
 import { type ResolvedEgress, resolveEgress } from '../../../policies/agent/egress/resolve.ts'
 import { isPolicy } from '../../../reachability/compile-policies.ts'
+import { READER } from '../../charts/fixture.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..', '..')
 
@@ -40,12 +41,22 @@ export function readCommittedTree(name: string): CommittedTree {
   }
 }
 
+/** On Azure in mode `fqdn`, AgentHost has an identity. */
+function withReader({ azure, ...rest }: Environment['infra']): Environment['infra'] {
+  if (!azure) return rest
+  return {
+    ...rest,
+    azure: { ...azure, identities: { ...azure.identities, agentHost: { clientId: READER } } },
+  }
+}
+
 /** The policies that a tree would have in a mode that no committed environment uses. */
 export function inMode(tree: CommittedTree, mode: 'fqdn' | 'closed'): CommittedTree {
   const { egressProxy: _proxy, ...sizes } = tree.environment.sizes
   // No agent reaches a model from a closed cluster, so its environment names none.
   const models = mode === 'closed' ? {} : tree.environment.models
-  const environment: Environment = { ...tree.environment, models, sizes, egress: { mode } }
+  const infra = mode === 'fqdn' ? withReader(tree.environment.infra) : tree.environment.infra
+  const environment: Environment = { ...tree.environment, models, sizes, infra, egress: { mode } }
   const policies = chartObjects((chart) => addNetwork(chart, environment, readEgressPolicy())).filter(
     isPolicy,
   ) as KubeObject[]
