@@ -21,4 +21,6 @@ export const FOUND: readonly RoundRequest[] = [
   { backend: 'postgres', seed: 20_007, runs: 10 },
   // A process is killed between the deletion of a claim and the release of its row.
   { backend: 'two-replicas', seed: 20_005, runs: 10 },
+  // The launcher of a command is killed in its first milliseconds.
+  { backend: 'sqlite', seed: 100_174, runs: 10 },
 ]
