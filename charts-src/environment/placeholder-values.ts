@@ -1,19 +1,16 @@
 import type { PlaceholderValues } from '../../policies/agent/egress/placeholders.ts'
 import type { Environment } from './schema.ts'
 
-/** The environment's values for the placeholders of the egress policy. */
-export function placeholderValues({ infra }: Pick<Environment, 'infra'>): PlaceholderValues {
-  if (!infra.azure) return {}
-  const { loginHost, vaults, modelHost } = infra.azure
-  return {
-    'login-host': loginHost,
-    'user-token-vault': vaults.userTokens.host,
-    ...(modelHost === undefined ? {} : { 'model-host': modelHost }),
-  }
+type Around = Pick<Environment, 'infra'>
+
+/** The values for the list of the egress proxy. The vault of users' tokens is not on it, because AgentHost does not read the vault. */
+export function listedValues({ infra: { azure } }: Around): PlaceholderValues {
+  return azure?.modelHost === undefined ? {} : { 'model-host': azure.modelHost }
 }
 
-/** The values for the list of the egress proxy. It omits the vault and the login host, because AgentHost does not read the vault. */
-export function listedValues(environment: Pick<Environment, 'infra'>): PlaceholderValues {
-  const { 'login-host': _login, 'user-token-vault': _vault, ...others } = placeholderValues(environment)
-  return others
+/** All values of the environment for the placeholders of the egress policy. */
+export function placeholderValues({ infra }: Around): PlaceholderValues {
+  if (!infra.azure) return {}
+  const { loginHost, vaults } = infra.azure
+  return { 'login-host': loginHost, 'user-token-vault': vaults.userTokens.host, ...listedValues({ infra }) }
 }

@@ -28,7 +28,8 @@ import { NO_FILTER_FOR_PROCESSOR, writeFilters } from './seccomp/filter-files.ts
 import { isolationWarnings, UNBOUNDED_PROCESSES } from './warnings.ts'
 
 /**
- * Identifies the child of a bubblewrap that is killed before the child has asked to die with it. Commands do not see it.
+ * Identifies the child of a bubblewrap that is killed before the child has asked to die with it. It is not in the environment of
+ * commands; one that reads it elsewhere learns a number that identifies only its own sandbox.
  */
 const MARKER = 'AGENTWEAVER_LAUNCH_ID'
 

@@ -337,19 +337,6 @@ describe('a target', () => {
     ])
   })
 
-  it.each([
-    [['preset: npm']],
-    [['preset: git', 'host: git.example.com', 'mode: full', 'repositories: [a/b]']],
-    [['preset: github', 'mode: read-only', 'repositories: [a/b]']],
-    [ALLOWED],
-  ])('limits the bytes to each host of %j', (entry) => {
-    const policy = loadEgressPolicy(withDestination(...entry, 'maxSentMiB: 2'))
-    const listed = allowlist(resolveEgress(policy, {}), 'agent', 'proxy')
-
-    expect(listed.length).toBeGreaterThan(0)
-    for (const one of listed) expect(one.maxSent).toEqual({ bytes: 2_097_152, entry: one.host })
-  })
-
   it('of a proxy loses the limits on requests with splice: allow, and no other limit', () => {
     const strict = destination('host: api.example.com', 'ports: [443]', 'mode: read-only')
     const told = destination(
