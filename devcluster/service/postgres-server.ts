@@ -33,7 +33,7 @@ const SUPERVISOR = `
 
 const SETTINGS = {
   listen_addresses: '',
-  max_connections: '80',
+  max_connections: '200',
   fsync: 'off',
   synchronous_commit: 'on',
   full_page_writes: 'off',

@@ -1,4 +1,5 @@
 import type * as z from 'zod'
+import type { Again, ByteRange } from './blob-store.ts'
 import type { Origin, WorkspaceForms } from './columns.ts'
 
 /** The position of a saved session and workspace. */
@@ -57,11 +58,14 @@ export interface CheckpointStore {
   ): Promise<WrittenContent>
   /** Bytes of all stored contents, uploads and results of an owner. */
   storedBytes(owner: string): Promise<number>
-  /** The content, or a range of it; `not_found` if the owner has none. The digest of a whole content is verified. */
+  /**
+   * The content, or a range of it; `not_found` if the owner has none. The digest of a whole content is verified. `again` does
+   * each query of the iteration.
+   */
   readContent(
     owner: string,
     sha256: string,
-    range?: { readonly start: number; readonly length: number },
+    given?: { readonly range?: ByteRange; readonly again?: Again },
   ): Promise<AsyncIterable<Uint8Array>>
   readCheckpoint(runId: string): Promise<StoredCheckpoint | undefined>
   /**

@@ -3,13 +3,21 @@ import { toStoreFault } from './store-fault.ts'
 
 /** The store, whose methods reject with `unavailable` while the database cannot be used. */
 export function reportingFaults(store: Store): Store {
-  return mapMethods(store, (method) => async (...args) => {
-    try {
-      return await method(...args)
-    } catch (error) {
-      throw toStoreFault(error)
-    }
-  })
+  return mapMethods(
+    store,
+    (method) =>
+      (...args) =>
+        reportingFault(() => method(...args)),
+  )
+}
+
+/** Rejects with `unavailable` if the work fails because the database cannot be used. */
+export async function reportingFault<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw toStoreFault(error)
+  }
 }
 
 type Method = (...args: unknown[]) => Promise<unknown>

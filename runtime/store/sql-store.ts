@@ -75,12 +75,11 @@ export function createSqlStore(
     listReleasedCalls: (runId, page) => listReleasedCalls(reading, runId, page),
 
     writeBlob: (blob, chunks) => writeBlob(write, blob, chunks),
-    readBlob: (runId, name) => readBlob(reading, runId, name),
+    readBlob: (runId, name, again) => readBlob(reading, { runId, name, ...present({ again }) }),
     deleteBlobs: (runId) => write((scope) => deleteBlobs(scope, runId)),
     writeContent: (content, chunks) => writeContent({ write, blobs }, content, chunks),
     storedBytes: (owner) => storedBytes(reading, owner),
-    readContent: (owner, sha256, range) =>
-      readContent(reading, blobs, { owner, sha256, ...present({ range }) }),
+    readContent: (owner, sha256, given) => readContent(reading, blobs, { owner, sha256, ...given }),
     readCheckpoint: (runId) => readCheckpoint(reading, runId),
     sweep: ({ endedBefore, now, limit }) =>
       completeAll([

@@ -2,6 +2,7 @@ import type * as z from 'zod'
 import type { HostEnvelope, RunEnvelope, RunEvent } from '../../contracts/events.ts'
 import type { ApiKeyStore, ApiKeyTransaction } from './api-key-store.ts'
 import type { AuditHead, AuditReads, AuditRow } from './audit-rows.ts'
+import type { Again, StoredBlob } from './blob-store.ts'
 import type { CallChange, CallRow, NewCall, ReleasedCalls } from './call-row.ts'
 import type { Checkpoint, CheckpointStore, CheckpointTransaction, RunOrigin } from './checkpoint.ts'
 import type * as columns from './columns.ts'
@@ -408,11 +409,11 @@ export interface Store
     blob: { runId: string; name: BlobName; maxBytes: number },
     chunks: AsyncIterable<Uint8Array>,
   ): Promise<{ sha256: string; bytes: number }>
-  /** `chunks` throws if the content does not match its stored digest, or if the blob is replaced during the read. */
-  readBlob(
-    runId: string,
-    name: BlobName,
-  ): Promise<{ sha256: string; bytes: number; chunks: AsyncIterable<Uint8Array> } | undefined>
+  /**
+   * `chunks` throws if the content does not match its stored digest, or if the blob is replaced during the read. `again` does
+   * each query of the iteration.
+   */
+  readBlob(runId: string, name: BlobName, again?: Again): Promise<StoredBlob | undefined>
   deleteBlobs(runId: string): Promise<void>
 
   readSetting(name: string): Promise<string | undefined>

@@ -15,7 +15,13 @@ import { givenRun } from '../store/rows.ts'
 /** Runs a launch up to its claim, which is rejected, to check the stored records and the released resources. */
 async function startLaunches(
   collect: () => Promise<void> = async () => undefined,
-  folders?: Pick<NonNullable<RunDeps['folders']>, 'prepare'>,
+  {
+    folders,
+    refusal = new SandboxError('capacity_unavailable', 'no sandbox is to be had'),
+  }: {
+    readonly folders?: Pick<NonNullable<RunDeps['folders']>, 'prepare'>
+    readonly refusal?: SandboxError
+  } = {},
 ) {
   const folder = await mkdtemp(join(tmpdir(), 'aw-launch-'))
   const store = await openStore({ kind: 'sqlite', file: join(folder, 'store.db') }, { log: silentLog })
@@ -34,7 +40,7 @@ async function startLaunches(
     collect,
     async claim({ claimName }) {
       claimed.push(claimName)
-      throw new SandboxError('capacity_unavailable', 'no sandbox is to be had')
+      throw refusal
     },
   }
   const keys = await loadDeploymentKeys(join(folder, 'keys'))
@@ -88,6 +94,18 @@ it('keeps the row of a claim that could not be given back, with what finds it ag
   expect(kept).toMatchObject({ namespace: 'sandboxes', name: claimed[0], handle: { claimName: claimed[0] } })
 })
 
+it('loses a sandbox that is not ready in time, so that the run gets another one', async () => {
+  const refusal = new SandboxError('deadline_exceeded', 'GET /identity took longer than 5000 ms')
+  const { store, launch } = await startLaunches(undefined, { refusal })
+
+  await expect(launch()).rejects.toMatchObject({
+    code: 'sandbox_lost',
+    message: 'the sandbox was not ready in time: GET /identity took longer than 5000 ms',
+  })
+
+  expect(await store.listClaims(['released'])).toHaveLength(1)
+})
+
 it('prepares the folder of the run again while the disk is full', async () => {
   let attempts = 0
   const { promise: prepared, resolve } = Promise.withResolvers<void>()
@@ -97,7 +115,7 @@ it('prepares the folder of the run again while the disk is full', async () => {
     resolve()
     return undefined
   }
-  const { launch } = await startLaunches(undefined, { prepare })
+  const { launch } = await startLaunches(undefined, { folders: { prepare } })
 
   await expect(launch()).rejects.toMatchObject({ code: 'capacity_unavailable' })
   await prepared

@@ -60,7 +60,9 @@ export function testContents(engine: StoreUnderTest): void {
       expect(written).toMatchObject({ sha256: sha256(bytes), bytes: length })
       expect((await bytesOf(await store().readContent('ada', written.sha256))).equals(bytes)).toBe(true)
       const start = Math.floor(length / 2)
-      const part = await bytesOf(await store().readContent('ada', written.sha256, { start, length: 5 }))
+      const part = await bytesOf(
+        await store().readContent('ada', written.sha256, { range: { start, length: 5 } }),
+      )
       expect(part.equals(bytes.subarray(start, start + 5))).toBe(true)
     })
 

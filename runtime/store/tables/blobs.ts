@@ -1,9 +1,11 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
 import { SandboxError } from '../../kit/errors.ts'
+import { type Again, once, type StoredBlob } from '../blob-store.ts'
 import { cutInto } from '../chunks.ts'
 import { toText } from '../codec.ts'
 import type { Scope } from '../engine.ts'
+import { reportingFault } from '../reporting-faults.ts'
 
 const CHUNK_BYTES = 1_048_576
 /** A writer touches its blob with every chunk; without a touch for this long, the writer counts as dead. */
@@ -109,13 +111,10 @@ async function changeBlob({ db }: Scope, id: string, change: BlobChange): Promis
   }
 }
 
-export interface StoredBlob {
-  readonly sha256: string
-  readonly bytes: number
-  readonly chunks: AsyncIterable<Uint8Array>
-}
-
-export async function readBlob({ db }: Scope, runId: string, name: string): Promise<StoredBlob | undefined> {
+export async function readBlob(
+  { db }: Scope,
+  { runId, name, again = once }: { readonly runId: string; readonly name: string; readonly again?: Again },
+): Promise<StoredBlob | undefined> {
   const blob = await db
     .selectFrom('blobs')
     .select(['id', 'sha256', 'bytes'])
@@ -124,22 +123,23 @@ export async function readBlob({ db }: Scope, runId: string, name: string): Prom
     .where('state', '=', 'complete')
     .executeTakeFirst()
   if (!blob) return undefined
-  return { sha256: blob.sha256, bytes: blob.bytes, chunks: readChunks(db, blob) }
+  return { sha256: blob.sha256, bytes: blob.bytes, chunks: readChunks(db, blob, again) }
 }
 
 async function* readChunks(
   db: Scope['db'],
   blob: { id: string; sha256: string; bytes: number },
+  again: Again,
 ): AsyncGenerator<Uint8Array> {
   const hash = createHash('sha256')
   let bytes = 0
   for (let ordinal = 0; bytes < blob.bytes; ordinal += 1) {
-    const chunk = await db
+    const query = db
       .selectFrom('blob_chunks')
       .select('data')
       .where('blob_id', '=', blob.id)
       .where('ordinal', '=', ordinal)
-      .executeTakeFirst()
+    const chunk = await again(() => reportingFault(() => query.executeTakeFirst()))
     if (!chunk)
       throw new SandboxError('conflict', 'The content was replaced while it was read: read it again.')
     hash.update(chunk.data)

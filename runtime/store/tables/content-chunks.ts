@@ -1,6 +1,7 @@
 import type { BlobStore } from '../blob-store.ts'
 import { cutInto } from '../chunks.ts'
 import type { Scope } from '../engine.ts'
+import { reportingFault } from '../reporting-faults.ts'
 import type { Write } from './blobs.ts'
 
 const CHUNK_BYTES = 1_048_576
@@ -16,16 +17,16 @@ export function blobChunks(reading: Scope, write: Write): BlobStore {
         ordinal += 1
       }
     },
-    async *read(id, { start, length }) {
+    async *read(id, { start, length }, again) {
       let offset = start % CHUNK_BYTES
       let left = length
       for (let ordinal = Math.floor(start / CHUNK_BYTES); left > 0; ordinal += 1) {
-        const chunk = await reading.db
+        const query = reading.db
           .selectFrom('content_chunks')
           .select('data')
           .where('content_id', '=', id)
           .where('ordinal', '=', ordinal)
-          .executeTakeFirst()
+        const chunk = await again(() => reportingFault(() => query.executeTakeFirst()))
         if (!chunk) return
         const piece = chunk.data.subarray(offset, offset + left)
         offset = 0

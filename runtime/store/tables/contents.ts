@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { SandboxError } from '../../kit/errors.ts'
-import type { BlobStore, ByteRange } from '../blob-store.ts'
+import { type Again, type BlobStore, type ByteRange, once } from '../blob-store.ts'
 import type { WrittenContent } from '../checkpoint.ts'
 import { toText } from '../codec.ts'
 import { completeAll } from '../complete-all.ts'
@@ -99,11 +99,18 @@ async function completeOrFind(
   return true
 }
 
+interface ContentReading {
+  readonly owner: string
+  readonly sha256: string
+  readonly range?: ByteRange
+  readonly again?: Again
+}
+
 /** The content of an owner with this digest, or a range of it. The digest of a whole content is verified. */
 export async function readContent(
   { db }: Scope,
   blobs: BlobStore,
-  { owner, sha256, range }: { readonly owner: string; readonly sha256: string; readonly range?: ByteRange },
+  { owner, sha256, range, again = once }: ContentReading,
 ): Promise<AsyncIterable<Uint8Array>> {
   const content = await db
     .selectFrom('contents')
@@ -113,8 +120,8 @@ export async function readContent(
     .where('state', '=', 'complete')
     .executeTakeFirst()
   if (!content) throw new SandboxError('not_found', 'The store does not have this content any more.')
-  if (range) return blobs.read(content.id, range)
-  return verified(blobs.read(content.id, { start: 0, length: content.bytes }), sha256)
+  if (range) return blobs.read(content.id, range, again)
+  return verified(blobs.read(content.id, { start: 0, length: content.bytes }, again), sha256)
 }
 
 async function* verified(source: AsyncIterable<Uint8Array>, sha256: string): AsyncGenerator<Uint8Array> {

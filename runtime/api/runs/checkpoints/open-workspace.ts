@@ -87,7 +87,7 @@ function contentReader(store: Contents, owner: string) {
       ? known
       : {
           start: offset,
-          bytes: Buffer.concat(await Array.fromAsync(await store.readContent(owner, content, range))),
+          bytes: Buffer.concat(await Array.fromAsync(await store.readContent(owner, content, { range }))),
         }
     windows.delete(content)
     windows.set(content, window)
@@ -96,7 +96,8 @@ function contentReader(store: Contents, owner: string) {
   }
   return async function* read(location: Location): AsyncGenerator<Uint8Array> {
     const { content, offset, size } = location
-    if (size > WINDOW_BYTES) yield* await store.readContent(owner, content, { start: offset, length: size })
+    if (size > WINDOW_BYTES)
+      yield* await store.readContent(owner, content, { range: { start: offset, length: size } })
     else {
       const { start, bytes } = await windowAt(location)
       yield bytes.subarray(offset - start, offset - start + size)

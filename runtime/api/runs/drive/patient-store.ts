@@ -1,6 +1,7 @@
 import { delay } from '../../../kit/deadline.ts'
 import type { SandboxError } from '../../../kit/errors.ts'
 import type { Log } from '../../../kit/log.ts'
+import type { Again } from '../../../store/blob-store.ts'
 import { mapMethods } from '../../../store/reporting-faults.ts'
 import type { Store } from '../../../store/store.ts'
 import { isStoreFault } from '../../../store/store-fault.ts'
@@ -72,7 +73,15 @@ const ONCE: ReadonlySet<keyof Store> = new Set([
 ])
 
 /** The store for the driver of a run: its methods wait while the database cannot be used. */
-export const patientStore = (store: Store, patience: Patience): Store =>
-  mapMethods(store, (method, name) =>
-    ONCE.has(name) ? method : (...args) => patiently(() => method(...args), patience),
+export function patientStore(store: Store, patience: Patience): Store {
+  const again: Again = (work) => patiently(work, patience)
+  const patient = mapMethods(store, (method, name) =>
+    ONCE.has(name) ? method : (...args) => again(() => method(...args)),
   )
+  return {
+    ...patient,
+    // Their chunks are read later, and a stream that has failed cannot be continued.
+    readBlob: (runId, name) => again(() => store.readBlob(runId, name, again)),
+    readContent: (owner, sha256, given) => again(() => store.readContent(owner, sha256, { ...given, again })),
+  }
+}

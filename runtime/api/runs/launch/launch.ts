@@ -50,9 +50,16 @@ export async function launch(
     return await prepareSandbox(deps, run, { ...request, sandbox, signal, configurations, folder })
   } catch (error) {
     await giveBack(deps, { ...request, sandbox })
-    throw error
+    throw isTooSlow(error) ? neverReady(error) : error
   }
 }
+
+const isTooSlow = (error: unknown): error is SandboxError =>
+  error instanceof SandboxError && error.code === 'deadline_exceeded'
+
+/** The run gets another sandbox, because a node can be busy for a while. */
+const neverReady = (cause: SandboxError) =>
+  new SandboxError('sandbox_lost', `the sandbox was not ready in time: ${cause.message}`, { cause })
 
 /**
  * The folder that a run works on; a launch that fails for another reason first does not wait for it. Waits while the disk is
