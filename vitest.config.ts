@@ -17,6 +17,9 @@ const PROGRAMS = 'test/helpers/programs.setup.ts'
  */
 const IN_ONE_PROCESS = { isolate: false, setupFiles: ['test/helpers/unit.setup.ts'] }
 
+/** Each of these files takes more than about five seconds of processor time. All together they take twice as long as the others. */
+const LONG = '**/*.long.*.test.ts'
+
 /** The suffix of a file name says what its tests need: `x.test.ts`, `x.sweep.test.ts`, and so on. */
 export default defineConfig({
   test: {
@@ -36,14 +39,20 @@ export default defineConfig({
       },
       {
         // The same, for suites that try so many inputs that they take seconds of processor time each.
-        test: { name: 'sweep', include: ['test/**/*.sweep.test.ts'], ...DEADLINES, ...IN_ONE_PROCESS },
+        test: {
+          name: 'sweep',
+          include: ['test/**/*.sweep.test.ts'],
+          exclude: [LONG],
+          ...DEADLINES,
+          ...IN_ONE_PROCESS,
+        },
       },
       {
         // Starts processes, or servers on TCP.
         test: {
           name: 'process',
           include: ['test/**/*.process.test.ts'],
-          exclude: ELSEWHERE,
+          exclude: [...ELSEWHERE, LONG],
           globalSetup: PROGRAMS,
           ...DEADLINES,
         },
@@ -53,6 +62,16 @@ export default defineConfig({
         test: {
           name: 'database',
           include: ['test/**/*.database.test.ts'],
+          exclude: [...ELSEWHERE, LONG],
+          globalSetup: [PROGRAMS, 'test/helpers/postgres.setup.ts'],
+          ...DEADLINES,
+        },
+      },
+      {
+        // The files of these kinds that take longest. `npm test` leaves them out.
+        test: {
+          name: 'long',
+          include: [`test/${LONG}`],
           exclude: ELSEWHERE,
           globalSetup: [PROGRAMS, 'test/helpers/postgres.setup.ts'],
           ...DEADLINES,

@@ -4,8 +4,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
  * Files that take long although they are short. Without the times of an earlier run vitest starts the largest files first,
  * and would start these last, when no other file is left for the second processor.
  */
-const LONG =
-  /\/(?:conformance\.\w+|suspend\.kill|sandbox-death|restart|queue|run-demonstrations|demo-model)\.process\.test\.ts$|\/(?:store-outage\.database|mutation\.sweep)\.test\.ts$/
+const LONG = /\.long\.\w+\.test\.ts$|\/(?:conformance\.\w+|sandbox-death|restart)\.process\.test\.ts$/
 
 /** Starts the files that take longest before all others. */
 export class LongestFirst extends BaseSequencer {

@@ -162,7 +162,7 @@ it('is announced when a suspended run continues', async () => {
   await service.decideShell(alice, id, decision)
   const events = await stop(id)
 
-  // Without a change, the event has the generation alone (suspend.process.test.ts).
+  // Without a change, the event has the generation alone (suspend.long.process.test.ts).
   expect(dataOf(events, 'run.resumed')).toEqual([{ generation: 2, isEgressChanged: true }])
 })
 
