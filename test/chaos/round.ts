@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { FINAL_STATES } from '../../contracts/api.ts'
 import { API_ROUTES } from '../../contracts/routes.ts'
 import { delay } from '../../runtime/kit/deadline.ts'
@@ -117,12 +118,19 @@ async function openRuns(world: World, people: readonly Person[]): Promise<Collec
 /** Runs that were left waiting are cancelled, so that nothing of them may be left. */
 async function endWaiting(world: World, http: Http, people: readonly Person[]): Promise<void> {
   const open = people.filter((person) => person.id() !== undefined && !isFinal(person.last()?.state))
-  for (const person of open) {
-    const [replica] = world.replicas
-    const path = `${API_ROUTES.runs}/${person.id()}/cancel`
-    if (replica) await http.ask(replica, { method: 'POST', path })
-  }
-  await until(() => open.every((person) => isFinal(person.last()?.state)), READ_MS)
+  await Promise.all(open.map((person) => cancel(world, http, `${API_ROUTES.runs}/${person.id()}/cancel`)))
+  // Another replica may have to take the run over first.
+  await until(() => open.every((person) => isFinal(person.last()?.state)), SETTLE_MS)
+}
+
+/** Repeats the request until a replica accepts it: one that was started again a moment ago may not serve yet. */
+async function cancel(world: World, http: Http, path: string): Promise<void> {
+  const request = { method: 'POST', path, key: randomUUID() } as const
+  for (const end = performance.now() + SETTLE_MS; performance.now() < end; await delay(POLL_MS))
+    for (const replica of world.replicas) {
+      const answer = await http.ask(replica, request)
+      if (answer !== undefined && answer.status < 500) return
+    }
 }
 
 async function stopServices(world: World): Promise<void> {
