@@ -9,8 +9,11 @@ export const CHANNEL = 'agentweaver_events'
 const CONNECT_TIMEOUT_MS = 10_000
 const FIRST_RETRY_MS = 100
 const MAX_RETRY_MS = 5_000
-/** A connection that a middlebox dropped without a word is noticed by asking on it. */
-const HEARTBEAT_MS = 30_000
+/**
+ * A connection that a middlebox dropped without a word is noticed by asking on it. Until then, twice this long at most, the
+ * streams of this process show no event that another process wrote.
+ */
+const HEARTBEAT_MS = 10_000
 /** A server that fell silent never confirms the end of a connection. */
 const END_MS = 1_000
 
@@ -20,7 +23,7 @@ interface Listening {
   /** Sender of this process's own notifications, which it has acted on already. */
   readonly self: string
   readonly onRemote: OnRemoteEvents
-  /** @default 30 s */
+  /** @default 10 s */
   readonly heartbeatMs?: number
 }
 
