@@ -96,6 +96,7 @@ if ('unavailable' in offer) {
         self: 'here',
         onRemote: (runId) => looks.push(runId),
         heartbeatMs: 500,
+        answerMs: 500,
       })
       await until('the listener looked', () => looks.length > 0)
 
@@ -107,6 +108,28 @@ if ('unavailable' in offer) {
       await until('it listens there', () => looks.length > looksBefore)
       await query(location, `select pg_notify('agentweaver_events', 'there run_1')`)
       await until('it was heard', () => looks.includes('run_1'))
+      await listener.close()
+    })
+
+    it('closes at once although it waits for an answer', async () => {
+      const location = await postgres.freshLocation()
+      await using proxy = await proxyTo(urlOf(location))
+      let looks = 0
+      const listener = listen({
+        place: { url: proxy.url },
+        log: silentLog,
+        self: 'here',
+        onRemote: () => {
+          looks += 1
+        },
+        // It nearly always waits for an answer, and longer than the deadline of a test.
+        heartbeatMs: 1,
+        answerMs: 600_000,
+      })
+      await until('the listener looked', () => looks > 0)
+
+      proxy.freezeCurrent()
+
       await listener.close()
     })
 

@@ -1,6 +1,6 @@
 import { Socket } from 'node:net'
 import { bestEffort } from '../../kit/best-effort.ts'
-import { deadline, delay } from '../../kit/deadline.ts'
+import { deadline, delay, unlessAborted } from '../../kit/deadline.ts'
 import type { Log } from '../../kit/log.ts'
 import type { OnRemoteEvents } from '../engine.ts'
 import { clientFor, type DatabasePlace } from './client.ts'
@@ -10,10 +10,11 @@ const CONNECT_TIMEOUT_MS = 10_000
 const FIRST_RETRY_MS = 100
 const MAX_RETRY_MS = 5_000
 /**
- * A connection that a middlebox dropped without a word is noticed by asking on it. Until then, twice this long at most, the
+ * A connection that a middlebox dropped without a word is noticed by asking on it. Until then, for the sum of both at most, the
  * streams of this process show no event that another process wrote.
  */
 const HEARTBEAT_MS = 10_000
+const ANSWER_MS = 10_000
 /** A server that fell silent never confirms the end of a connection. */
 const END_MS = 1_000
 
@@ -25,6 +26,8 @@ interface Listening {
   readonly onRemote: OnRemoteEvents
   /** @default 10 s */
   readonly heartbeatMs?: number
+  /** @default 10 s */
+  readonly answerMs?: number
 }
 
 /** Follows the notifications of other processes on a dedicated connection, and reconnects until it is closed. */
@@ -56,7 +59,7 @@ async function followForEver(listening: Listening, stop: AbortSignal): Promise<v
 
 /** Follows one connection until it fails or is stopped. */
 async function follow(
-  { place, log, self, onRemote, heartbeatMs = HEARTBEAT_MS }: Listening,
+  { place, log, self, onRemote, heartbeatMs = HEARTBEAT_MS, answerMs = ANSWER_MS }: Listening,
   stop: AbortSignal,
 ) {
   const socket = new Socket()
@@ -64,7 +67,7 @@ async function follow(
     stream: () => socket,
     connectionString: place.url,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    query_timeout: heartbeatMs,
+    query_timeout: answerMs,
     keepAlive: true,
     application_name: 'agentweaver-listen',
   })
@@ -75,11 +78,13 @@ async function follow(
     const [sender, runId] = payload.split(' ', 2)
     if (sender !== self) onRemote(runId)
   })
+  // A server that fell silent must not hold up the end of the service.
+  const over = AbortSignal.any([stop, lost.signal])
   try {
-    await client.connect()
-    await client.query(`LISTEN ${CHANNEL}`)
-    for (const over = AbortSignal.any([stop, lost.signal]); ; await delay(heartbeatMs, over)) {
-      await client.query('select 1')
+    await unlessAborted(client.connect(), over)
+    await unlessAborted(client.query(`LISTEN ${CHANNEL}`), over)
+    for (; ; await delay(heartbeatMs, over)) {
+      await unlessAborted(client.query('select 1'), over)
       // Events committed while there was no connection sent no notification, so listeners must read the store.
       onRemote()
     }

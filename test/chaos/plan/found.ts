@@ -23,4 +23,12 @@ export const FOUND: readonly RoundRequest[] = [
   { backend: 'two-replicas', seed: 20_005, runs: 10 },
   // The launcher of a command is killed in its first milliseconds.
   { backend: 'sqlite', seed: 100_174, runs: 10 },
+  // On a busy machine: a sandbox does not answer in time during the launch.
+  { backend: 'two-replicas', seed: 100_270, runs: 10 },
+  // The database refuses a read in the middle of a checkpoint's contents.
+  { backend: 'two-replicas', seed: 100_294, runs: 10 },
+  // A reader waits for events at a replica whose listener is silent.
+  { backend: 'two-replicas', seed: 100_530, runs: 10 },
+  // The service stops while its listener waits for a silent database.
+  { backend: 'postgres', seed: 100_703, runs: 10 },
 ]
