@@ -6,7 +6,8 @@ import { until } from '../helpers/until.ts'
 import { deploymentRig, givenNetwork, open, startControl, startProxy, tokenFor } from './cluster-rig.ts'
 import { HOST, servers, tlsOver } from './proxy-rig.ts'
 
-const PIECE = 'x'.repeat(8_000)
+/** Small: a fast machine sends many pieces between two measurements. */
+const PIECE = 'x'.repeat(1_000)
 const LIMIT = 2_000_000
 /** More bytes that a replica may let pass while it waits for a share. */
 const BEYOND = 200_000
