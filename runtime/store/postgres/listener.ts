@@ -10,8 +10,8 @@ const CONNECT_TIMEOUT_MS = 10_000
 const FIRST_RETRY_MS = 100
 const MAX_RETRY_MS = 5_000
 /**
- * A connection that a middlebox dropped without a word is noticed by asking on it. Until then, for the sum of both at most, the
- * streams of this process show no event that another process wrote.
+ * A connection that a middlebox dropped without a word is noticed by asking on it. Until then, the streams of this process show
+ * no event that another process wrote. That takes at most the time between two questions and the time to answer one.
  */
 const HEARTBEAT_MS = 10_000
 const ANSWER_MS = 10_000
