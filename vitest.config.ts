@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
+import { shareCompileCache } from './test/helpers/compile-cache.ts'
 import { LongestFirst } from './test/helpers/longest-first.ts'
 
 /** Tests of other configurations: they need a cluster, a Pulumi engine or other tools. */
@@ -17,8 +18,10 @@ const PROGRAMS = 'test/helpers/programs.setup.ts'
  */
 const IN_ONE_PROCESS = { isolate: false, setupFiles: ['test/helpers/unit.setup.ts'] }
 
-/** Each of these files takes more than about five seconds of processor time. All together they take twice as long as the others. */
+/** Most of these files take more than three seconds of processor time. All together they take three times as long as the others. */
 const LONG = '**/*.long.*.test.ts'
+
+shareCompileCache()
 
 /** The suffix of a file name says what its tests need: `x.test.ts`, `x.sweep.test.ts`, and so on. */
 export default defineConfig({
@@ -38,7 +41,7 @@ export default defineConfig({
         },
       },
       {
-        // The same, for suites that try so many inputs that they take seconds of processor time each.
+        // The same, for suites that take seconds of processor time each: they try many inputs, or write much to the disk.
         test: {
           name: 'sweep',
           include: ['test/**/*.sweep.test.ts'],

@@ -21,7 +21,7 @@ const ALLOWED: Readonly<Record<string, string>> = {
   'governance/shell.memory.process.test.ts': 'the engine compiles in the background and reports no end',
   'runs/store-outage.long.database.test.ts': 'an outage that lasts longer than a client once retried',
   'runs/suspend-lost-answer.process.test.ts': 'the duration of a release, so that a service stops within it',
-  'runs/sandbox-death.process.test.ts': 'kills at many moments between two events',
+  'runs/sandbox-death.long.process.test.ts': 'kills at many moments between two events',
 }
 
 /** Suites that measure time, and lanes that run elsewhere. */

@@ -8,6 +8,7 @@ import { EGRESS_CONTROL_ROUTES } from '../../contracts/routes.ts'
 import { createUserVault } from '../../runtime/api/credentials/user-vault.ts'
 import { startAzure } from '../credential/azure-rig.ts'
 import { startNameProxy } from '../fakes/name-proxy.ts'
+import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
 import { until } from '../helpers/until.ts'
 import { ACCEPTED, ADA, ANONYMOUS, givenDeployment, startServer, WRONG } from './credential-check-rig.ts'
 import { authority, HOST } from './proxy-rig.ts'
@@ -229,6 +230,7 @@ describe('a credential in the vault', () => {
     const output: string[] = []
     const child = spawn(process.execPath, [SERVER, 'credentials'], {
       env: {
+        ...COMPILE_CACHE,
         AGENTWEAVER_EGRESS_CONTROL_URL: api.url,
         AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE: rig.credentialsTokenFile,
         AGENTWEAVER_EGRESS_HEALTH_PORT: String(await freePort()),

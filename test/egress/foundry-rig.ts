@@ -22,6 +22,7 @@ import { type Azure, startAzure } from '../credential/azure-rig.ts'
 import { type ModelReply, startModelServer } from '../fakes/model-server.ts'
 import { startNameProxy } from '../fakes/name-proxy.ts'
 import { startTlsFront } from '../fakes/tls-front.ts'
+import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
 import { freePort } from '../helpers/free-port.ts'
 import { until } from '../helpers/until.ts'
 import { givenRun } from '../store/rows.ts'
@@ -193,7 +194,7 @@ async function startRole(args: string[], env: Record<string, string>) {
 
 export function spawnRole(args: string[], env: Record<string, string>) {
   const child: ChildProcess = spawn(process.execPath, [SERVER, ...args], {
-    env,
+    env: { ...COMPILE_CACHE, ...env },
     stdio: ['ignore', 'ignore', 'pipe'],
   })
   let said = ''

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
+import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
 import { until } from '../helpers/until.ts'
 import type { Deployment } from './cluster-rig.ts'
 import { portOf } from './proxy-rig.ts'
@@ -22,6 +23,7 @@ export async function startReplicaProcess({ tokenFile }: Deployment, url: string
   const [port, healthPort] = [await freePort(), await freePort()]
   const child = spawn(process.execPath, [SERVER], {
     env: {
+      ...COMPILE_CACHE,
       AGENTWEAVER_EGRESS_CONTROL_URL: url,
       AGENTWEAVER_EGRESS_CONTROL_TOKEN_FILE: tokenFile,
       AGENTWEAVER_EGRESS_PORT: String(port),

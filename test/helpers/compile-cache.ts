@@ -7,3 +7,6 @@ import { fileURLToPath } from 'node:url'
 export const COMPILE_CACHE = {
   NODE_COMPILE_CACHE: fileURLToPath(new URL('../../node_modules/.cache/node', import.meta.url)),
 } as const
+
+/** Adds it to the environment of this process, which the workers of a test run inherit, and the programs that they start. */
+export const shareCompileCache = () => Object.assign(process.env, COMPILE_CACHE)

@@ -8,6 +8,7 @@ import { saidBy } from '../../infra/up/engine.ts'
 import { findStacks } from '../../infra/up/find-stacks.ts'
 import { createProgress } from '../../infra/up/progress.ts'
 import { type Changes, type Engine, lossOf, type Outcome, raise } from '../../infra/up/raise.ts'
+import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 let project = ''
@@ -236,7 +237,7 @@ describe('the stacks of an environment', () => {
 describe('npm run up', () => {
   const up = (path: string, ...argv: string[]) =>
     promisify(execFile)(process.execPath, [join(ROOT, 'infra/up/main.ts'), ...argv], {
-      env: { PATH: path },
+      env: { ...COMPILE_CACHE, PATH: path },
     }).then(
       ({ stdout, stderr }) => ({ status: 0, stdout, stderr }),
       ({ code, stdout, stderr }: { code: number; stdout: string; stderr: string }) => ({

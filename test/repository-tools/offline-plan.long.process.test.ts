@@ -10,6 +10,7 @@ import { comparePlans, destroyed } from '../../tools/offline-plan/compare-plans.
 import { makePlan } from '../../tools/offline-plan/make-plan.ts'
 import { renderPage } from '../../tools/offline-plan/page.ts'
 import { reviewPlan } from '../../tools/offline-plan/review.ts'
+import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const run = promisify(execFile)
@@ -36,7 +37,7 @@ afterAll(() => rm(project, { recursive: true }))
 
 const plan = (...argv: string[]) =>
   run(process.execPath, [join(ROOT, 'tools/offline-plan/main.ts'), '--project', project, ...argv], {
-    env: { PATH: process.env['PATH'] },
+    env: { ...COMPILE_CACHE, PATH: process.env['PATH'] },
   }).then(
     ({ stdout, stderr }) => ({ status: 0, stdout, stderr }),
     ({ code, stdout, stderr }: { code: number; stdout: string; stderr: string }) => ({

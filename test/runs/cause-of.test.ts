@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ErrorCode } from '../../contracts/errors.ts'
 import type { HostHealth } from '../../contracts/host-health.ts'
 import { causeOf, type Suspect, whileAlive } from '../../runtime/api/runs/launch/sandbox-loss.ts'
@@ -6,7 +6,7 @@ import { SandboxError } from '../../runtime/kit/errors.ts'
 import { until } from '../helpers/until.ts'
 
 /** For a sandbox that settles nothing; where something does settle it, `PATIENTLY` waits for that. */
-const SHORTLY = { settleMs: 200, askMs: 100, lookAgainMs: 5 }
+const SHORTLY = { settleMs: 200, askMs: 10, lookAgainMs: 100 }
 const PATIENTLY = { ...SHORTLY, settleMs: 120_000 }
 const never = new AbortController().signal
 const forever = new Promise<never>(() => undefined)
@@ -39,6 +39,15 @@ const judge = (
   { suspect }: ReturnType<typeof aSuspect>,
   { signal = never, timing = SHORTLY } = {},
 ) => causeOf(error, suspect, { signal, timing })
+
+// The waits between the probes take no time. The limit of one probe (`askMs`) is that of the real clock.
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  vi.setTimerTickMode('nextTimerAsync')
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
 
 describe('a failure of a sandbox', () => {
   it.each([
@@ -119,7 +128,7 @@ describe('a failure of a sandbox', () => {
       const error = fault('identity_mismatch')
 
       const dying = aSuspect(['stranger', then], { howLost: async () => undefined })
-      const cause = await judge(error, dying, { timing: { ...SHORTLY, settleMs: 2_000 } })
+      const cause = await judge(error, dying)
 
       // The message still contains the wrong identity.
       expect(cause).toMatchObject({ code: 'sandbox_lost', message: expect.stringContaining('a word') })
