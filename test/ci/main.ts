@@ -1,13 +1,20 @@
 import { resolve } from 'node:path'
+import { parseArgs } from 'node:util'
 import { runFiles } from './run-files.ts'
 import { runTwice } from './run-twice.ts'
 
 /**
- * Runs the tests of `npm test` for the gate: `main.ts [project folder]`. Prints the failures, then the flaky tests,
- * then one line `N passed, N failed, N skipped`.
+ * Runs tests for the gate: `main.ts [--project NAME] [--shard 1/2] [FOLDER]`. The options are those of vitest. Prints the
+ * failures, then the flaky tests, then one line `N passed, N failed, N skipped`.
  */
-const root = resolve(process.argv[2] ?? resolve(import.meta.dirname, '../..'))
-const { passed, failed, skipped, flaky, failures } = await runTwice((files) => runFiles(root, files))
+const { values: selection, positionals } = parseArgs({
+  options: { project: { type: 'string' }, shard: { type: 'string' } },
+  allowPositionals: true,
+})
+const root = resolve(positionals[0] ?? resolve(import.meta.dirname, '../..'))
+const { passed, failed, skipped, flaky, failures } = await runTwice((files) =>
+  runFiles(root, files ? { files } : selection),
+)
 const lines = [
   ...failures.map((line) => `failed: ${line}`),
   ...flaky.map((line) => `flaky: ${line}`),

@@ -1,6 +1,7 @@
 import { relative } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import { startVitest, type TestModule } from 'vitest/node'
+import { present } from '../../runtime/kit/present.ts'
 
 /** The result of one run of one file. */
 export interface FileResult {
@@ -18,9 +19,22 @@ export interface RunResult {
   readonly strays: number
 }
 
-/** Runs the tests of a project, or only some files, and prints them as `npm test` does. */
-export async function runFiles(root: string, files: readonly string[] = []): Promise<RunResult> {
-  const vitest = await startVitest('test', [...files], { root, run: true, watch: false })
+/** Which tests of a folder run: all of them by default. */
+export interface Selection {
+  readonly files?: readonly string[]
+  /** A project of `vitest.config.ts`, or `!` and a project that is left out. */
+  readonly project?: string | undefined
+  /** Part of the files, for example `1/2`. */
+  readonly shard?: string | undefined
+}
+
+/** Runs tests of a folder with a `vitest.config.ts`, and prints them as `npm test` does. */
+export async function runFiles(
+  root: string,
+  { files = [], project, shard }: Selection = {},
+): Promise<RunResult> {
+  const options = { root, run: true, watch: false, ...present({ project, shard }) }
+  const vitest = await startVitest('test', [...files], options)
   const { state } = vitest
   const result = {
     files: state.getTestModules().map((module) => resultOf(root, module)),

@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
+import { parseArgs } from 'node:util'
 import { completeOptions } from '../../../devcluster/cluster-options.ts'
 import { installCommand, missingPackages } from '../../../devcluster/host/packages.ts'
 import { whyNoNodes } from '../../../devcluster/host/privileges.ts'
@@ -8,7 +9,7 @@ import { failureList, flakyLines, runSteps, timeTable } from './suites.ts'
 /**
  * The cluster part of continuous integration. It installs the Debian packages that the suites need, builds the
  * programs, runs the suites, takes down the remaining clusters, prints a time table, and ends with one line `N passed,
- * N failed`.
+ * N failed`. With `--shard 1/2`, half of the files of each project run.
  */
 const MINUTE_MS = 60_000
 const LIMITS = { install: 5 * MINUTE_MS, build: 35 * MINUTE_MS, suites: 60 * MINUTE_MS, down: MINUTE_MS }
@@ -45,8 +46,12 @@ function installPackages(): boolean {
 }
 
 /** Returns how many tests passed and how many failed. */
-async function runSuites(): Promise<{ passed: number; failed: number }> {
-  const results = await runSteps(Date.now() + LIMITS.suites, (text) => process.stdout.write(text))
+async function runSuites(shard: string | undefined): Promise<{ passed: number; failed: number }> {
+  const results = await runSteps({
+    deadline: Date.now() + LIMITS.suites,
+    print: (text) => process.stdout.write(text),
+    shard,
+  })
   print(`where the time went:\n${timeTable(results)}`)
   for (const line of flakyLines(results)) print(`flaky: ${line}`)
   const failures = failureList(results)
@@ -59,8 +64,9 @@ async function runSuites(): Promise<{ passed: number; failed: number }> {
 }
 
 async function main(): Promise<number> {
+  const { shard } = parseArgs({ options: { shard: { type: 'string' } } }).values
   const ready = installPackages() && step([process.execPath, COMMAND, 'build'], LIMITS.build)
-  const { passed, failed } = ready ? await runSuites() : { passed: 0, failed: 1 }
+  const { passed, failed } = ready ? await runSuites(shard) : { passed: 0, failed: 1 }
   // On a developer's machine, other clusters must keep running.
   if (process.env['CI'] === 'true') step([process.execPath, COMMAND, 'down', '--all'], LIMITS.down)
   // A run that executed nothing has shown nothing.

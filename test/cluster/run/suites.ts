@@ -36,21 +36,28 @@ export interface ProjectResult extends Timed {
   readonly flaky: readonly string[]
 }
 
+export interface Steps extends Output {
+  /** Part of the files of each project, for example `1/2`. All of them by default. */
+  readonly shard?: string | undefined
+}
+
 /**
  * Runs every project and returns the result of each. A project that is unfinished at the deadline has failed. Files
  * that failed run once more by themselves, unless so many failed that it cannot be by chance.
  */
-export async function runSteps(deadline: number, print: (text: string) => void): Promise<ProjectResult[]> {
+export async function runSteps({ shard, ...output }: Steps): Promise<ProjectResult[]> {
   const results: ProjectResult[] = []
+  const selection = shard === undefined ? [] : [`--shard=${shard}`]
   for (const step of STEPS) {
-    const lanes = step.map((name, index) => runProject(name, { deadline, print, aside: index > 0 }))
+    const lanes = step.map((name, index) => runProject(name, { ...output, selection, aside: index > 0 }))
     results.push(...(await Promise.all(lanes)))
   }
   if (sum(results.map((result) => brokenFiles(result).length)) > MAX_AGAIN) return results
   const final: ProjectResult[] = []
   for (const result of results) {
-    const only = brokenFiles(result)
-    const again = only.length > 0 ? await runProject(result.name, { deadline, print, only }) : undefined
+    const broken = brokenFiles(result)
+    const again =
+      broken.length > 0 ? await runProject(result.name, { ...output, selection: broken }) : undefined
     final.push(again ? judge(result, again) : result)
   }
   return final
@@ -60,20 +67,24 @@ const brokenFiles = ({ files }: ProjectResult): string[] =>
   files.filter(({ failures }) => failures.length > 0).map(({ file }) => file)
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0)
 
-interface Lane {
+interface Output {
+  /** When everything must have ended, in milliseconds since 1970. */
   readonly deadline: number
   readonly print: (text: string) => void
+}
+
+interface Lane extends Output {
   /** Prints the output only when the project has ended, so that parallel projects do not mix their output. */
   readonly aside?: boolean
-  /** Runs only these files. */
-  readonly only?: readonly string[]
+  /** Files, or options of vitest, that select what runs. All of the project by default. */
+  readonly selection: readonly string[]
 }
 
 async function runProject(name: string, lane: Lane): Promise<ProjectResult> {
-  const { deadline, print, aside = false, only = [] } = lane
+  const { deadline, print, aside = false, selection } = lane
   const folder = mkdtempSync(join(tmpdir(), 'cluster-ci-'))
   const file = join(folder, 'report.json')
-  const args = ['--project', name, '--reporter=default', `--reporter=${REPORTER}`, ...only]
+  const args = ['--project', name, '--reporter=default', `--reporter=${REPORTER}`, ...selection]
   const begun = performance.now()
   const child = spawn(process.execPath, [join(import.meta.dirname, 'run-suites.ts'), ...args], {
     stdio: ['ignore', aside ? 'pipe' : 'inherit', aside ? 'pipe' : 'inherit'],
