@@ -9,11 +9,13 @@ import { BACKENDS, type Backend } from './plan/backends.ts'
 import { FOUND } from './plan/found.ts'
 import { planRound, type RoundRequest } from './plan/plan.ts'
 import { type RoundResult, runRound } from './round.ts'
-import type { Ground } from './world/world.ts'
+import { closeWorlds, type Ground } from './world/world.ts'
 
 const RUNS_PER_ROUND = 10
 const EXIT_FINDINGS = 1
 const EXIT_USAGE = 2
+/** What a shell reports for a program that a signal ended. */
+const EXIT_STOPPED = { SIGINT: 130, SIGTERM: 143 } as const
 
 const HELP = `Usage: npm run test:chaos -- [options]
 
@@ -94,6 +96,13 @@ async function withGround<T>(
 ): Promise<T> {
   const { folder: programs, remove } = await buildPackage()
   let server: PostgresServer | undefined
+  const stop = async (signal: keyof typeof EXIT_STOPPED) => {
+    await closeWorlds()
+    await server?.stop()
+    remove()
+    process.exit(EXIT_STOPPED[signal])
+  }
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, stop)
   try {
     if (requests.every(({ backend }) => backend === 'sqlite')) return await work({ programs })
     server = await startPostgres()

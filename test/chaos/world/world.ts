@@ -34,11 +34,30 @@ type Site = {
   readonly stack: AsyncDisposableStack
 }
 
+const worlds = new Map<AsyncDisposableStack, Promise<unknown>>()
+
+/** Ends everything that the rounds of this process have started, and deletes their folders. */
+export async function closeWorlds(): Promise<void> {
+  const close = async ([stack, started]: [AsyncDisposableStack, Promise<unknown>]) => {
+    // A process that is just being started can only be ended afterwards.
+    await Promise.allSettled([started])
+    await stack.disposeAsync()
+  }
+  await Promise.allSettled([...worlds].map(close))
+}
+
 /** The parts of the product of one round, in a separate folder. */
-export async function startWorld(ground: Ground, plan: RoundPlan) {
+export function startWorld(ground: Ground, plan: RoundPlan) {
+  const stack = new AsyncDisposableStack()
+  const started = assemble(ground, plan, stack)
+  worlds.set(stack, started)
+  stack.defer(() => void worlds.delete(stack))
+  return started
+}
+
+async function assemble(ground: Ground, plan: RoundPlan, stack: AsyncDisposableStack) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-chaos-'))
   const at = (name: string) => join(folder, name)
-  const stack = new AsyncDisposableStack()
   stack.defer(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }))
   try {
     for (const name of ['workspaces', 'tmp', 'state']) mkdirSync(at(name), { mode: 0o700 })
