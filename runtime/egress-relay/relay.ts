@@ -1,4 +1,4 @@
-import { closeSync, openSync, writeSync } from 'node:fs'
+import { closeSync, writeSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 
 /**
@@ -7,6 +7,12 @@ import { connect, createServer, type Socket } from 'node:net'
  * nothing but Node's own modules.
  */
 const [socketPath = '', port = ''] = process.argv.slice(2)
+
+/**
+ * The descriptor on which the relay reports that it listens. It is none of the first three: if one of those is closed, a
+ * connection can get its number, and Node then fails when it looks at its standard output.
+ */
+const READY_FD = 3
 
 /** The header with which the proxy explains a refusal (`EGRESS_REASON_HEADER`). */
 const REASON = /\r\nagentweaver-egress: ([\x20-\x7e]{1,2500})\r\n/i
@@ -74,12 +80,11 @@ function relay(client: Socket): void {
 
 const server = createServer({ allowHalfOpen: true }, relay)
 server.on('error', (error) => {
-  writeSync(1, `${error.message}\n`)
+  writeSync(READY_FD, `${error.message}\n`)
   process.exit(1)
 })
 server.listen(Number(port), '127.0.0.1', () => {
-  writeSync(1, 'listening\n')
+  writeSync(READY_FD, 'listening\n')
   // The command supervisor waits for the end of this output.
-  closeSync(1)
-  openSync('/dev/null', 'w')
+  closeSync(READY_FD)
 })

@@ -42,11 +42,11 @@ function limitLines(): string {
 }
 
 /**
- * Starts the network relay, given as `$4` and what follows, and waits until it listens. For a refused
- * connection, it writes the reason to the command's standard error.
+ * Starts the network relay, given as `$4` and what follows, and waits until it has closed descriptor 3, on which it reports
+ * that it listens. For a refused connection, it writes the reason to the command's standard error.
  */
 const START_RELAY = `if [ $# -gt 3 ]; then
-  said=$(shift 3; "$@" </dev/null 2>&8 ${STATUS_FD}>&- 8>&- &)
+  said=$(shift 3; "$@" 3>&1 </dev/null >/dev/null 2>&8 ${STATUS_FD}>&- 8>&- &)
   [ "$said" = listening ] || { echo "the network relay did not start: $said"; exit 125; } >&${STATUS_FD}
 fi`
 
