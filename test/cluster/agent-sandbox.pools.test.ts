@@ -97,10 +97,15 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     await space.client.mergePatch(space.path('sandboxtemplates', 'labels-only'), {
       spec: { podTemplate: { metadata } },
     })
-    // A member of a second pool has the new label, so the controller has seen the edit.
-    await space.client.create(aPool(space, 'labelled', { template: 'labels-only', replicas: 1 }))
-    const [labelled] = await space.waitForPool('labelled', 1)
-    expect((await space.pod(labelled!.metadata.name)).metadata.labels).toMatchObject(metadata.labels)
+    // The controller sees the edit a moment later. A member of a new pool has the label once it has.
+    let pools = 0
+    await space.eventually('a member of a new pool has the label', async () => {
+      const pool = `labelled-${pools++}`
+      await space.client.create(aPool(space, pool, { template: 'labels-only', replicas: 1 }))
+      const [member] = await space.waitForPool(pool, 1)
+      const { labels = {} } = (await space.pod(member!.metadata.name)).metadata
+      return labels['example.com/added'] === 'yes' ? true : undefined
+    })
 
     expect(namesOf(await space.members('labels-only'))).toEqual(before)
   })
