@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe } from 'vitest'
 import { NODE_ROOT } from '../conformance/executor-cases/subject.ts'
-import { BACKENDS, clientSuite } from '../egress/client-suite.ts'
+import { clientSuite } from '../egress/client-suite.ts'
 import { INSTALLED_CLIENTS } from '../egress/client-table.ts'
+import { ISOLATING_BACKENDS } from '../helpers/isolating-backends.ts'
 
 const NODE_CLIENTS = ['pnpm@10.24.0', 'yarn@1.22.22', 'deno@2.9.6']
 const PYTHON_CLIENTS = ['uv==0.9.13', 'requests==2.32.5', 'httpx==0.28.1']
@@ -20,7 +21,7 @@ execFileSync('/usr/bin/python3', [...pip, '--target', join(tools, 'py'), ...PYTH
 installMaven()
 afterAll(() => rmSync(tools, { recursive: true, force: true }))
 
-describe.each(BACKENDS)('installed programs in $name, through the proxy', (backend) =>
+describe.each(ISOLATING_BACKENDS)('installed programs in $name, through the proxy', (backend) =>
   clientSuite(backend, { clients: INSTALLED_CLIENTS, toolRoots: [NODE_ROOT, tools], tools }),
 )
 

@@ -10,17 +10,13 @@ import { withAuthorities } from '../../runtime/api/egress/authorities.ts'
 import { createTrust, writeTrustBundle } from '../../runtime/api/egress/trust.ts'
 import { EgressProxy } from '../../runtime/egress/proxy.ts'
 import { parseUpstreamProxy } from '../../runtime/egress/upstream-proxy.ts'
-import { bwrapBackend } from '../../runtime/executors/bwrap.ts'
 import type { Backend, Executor } from '../../runtime/executors/executor.ts'
-import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { execute, type Outcome } from '../conformance/executor-cases/subject.ts'
 import { startNameProxy } from '../fakes/name-proxy.ts'
 import { createTestAuthority } from '../fakes/test-authority.ts'
 import type { Client } from './client-table.ts'
 import { GITHUB_API, PackageSite } from './package-site.ts'
-
-export const BACKENDS: readonly Backend[] = [bwrapBackend, namespacesBackend]
 
 /** Prints the status of a request, and the certificate's issuer on standard error. */
 const GET_JAVA = `class Get {

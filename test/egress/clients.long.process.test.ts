@@ -3,12 +3,13 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { NODE_ROOT } from '../conformance/executor-cases/subject.ts'
-import { BACKENDS, clientSuite } from './client-suite.ts'
+import { ISOLATING_BACKENDS } from '../helpers/isolating-backends.ts'
+import { clientSuite } from './client-suite.ts'
 import { CLIENTS } from './client-table.ts'
 
 const toolRoots = [NODE_ROOT, ...rustToolchain()]
 
-describe.each(BACKENDS)('real programs in $name, through the proxy', (backend) =>
+describe.each(ISOLATING_BACKENDS)('real programs in $name, through the proxy', (backend) =>
   clientSuite(backend, {
     clients: CLIENTS,
     toolRoots,

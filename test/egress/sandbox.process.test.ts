@@ -7,12 +7,11 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { EgressReport } from '../../contracts/egress.ts'
 import { EgressProxy } from '../../runtime/egress/proxy.ts'
-import { bwrapBackend } from '../../runtime/executors/bwrap.ts'
-import type { Backend, Executor } from '../../runtime/executors/executor.ts'
-import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
+import type { Executor } from '../../runtime/executors/executor.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { execute, NODE_ROOT } from '../conformance/executor-cases/subject.ts'
 import { createTestAuthority } from '../fakes/test-authority.ts'
+import { ISOLATING_BACKENDS } from '../helpers/isolating-backends.ts'
 import { HOST, OTHER } from './proxy-rig.ts'
 
 const authority = createTestAuthority()
@@ -68,9 +67,7 @@ class Machine {
   }
 }
 
-const BACKENDS: readonly Backend[] = [bwrapBackend, namespacesBackend]
-
-describe.each(BACKENDS)('a command with network access in $name', async (backend) => {
+describe.each(ISOLATING_BACKENDS)('a command with network access in $name', async (backend) => {
   const detection = await backend.detect({ toolRoots: [NODE_ROOT] })
   const machine = new Machine()
   let executor: Executor

@@ -1,17 +1,16 @@
 import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { bwrapBackend } from '../../runtime/executors/bwrap.ts'
 import type { Executor, ExecutorOptions } from '../../runtime/executors/executor.ts'
-import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
 import { resolveHostRoots } from '../../runtime/executors/rootfs/host-roots.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { localSite, temporaryFolder } from '../conformance/executor-cases/site.ts'
 import { execute, type Options } from '../conformance/executor-cases/subject.ts'
+import { ISOLATING_BACKENDS } from '../helpers/isolating-backends.ts'
 
 const SECRET = 'the-secret-words'
 const RUNGS = await Promise.all(
-  [bwrapBackend, namespacesBackend].map(async (backend) => ({
+  ISOLATING_BACKENDS.map(async (backend) => ({
     backend,
     name: backend.name,
     isMissing: !(await backend.detect({ toolRoots: [] })).ok,

@@ -3,15 +3,14 @@ import { existsSync, lstatSync, readFileSync } from 'node:fs'
 import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { bwrapBackend } from '../../runtime/executors/bwrap.ts'
 import { directBackend } from '../../runtime/executors/direct.ts'
 import type { Executor, Layout } from '../../runtime/executors/executor.ts'
-import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { temporaryFolder } from '../conformance/executor-cases/site.ts'
 import { execute } from '../conformance/executor-cases/subject.ts'
+import { ISOLATING_BACKENDS } from '../helpers/isolating-backends.ts'
 
-describe.each([bwrapBackend, namespacesBackend])('a layout under $name', (backend) => {
+describe.each(ISOLATING_BACKENDS)('a layout under $name', (backend) => {
   let folder: string
   let workspace: string
   let executor: Executor | undefined

@@ -5,13 +5,12 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import type { ExecResult } from '../../contracts/exec.ts'
-import { bwrapBackend } from '../../runtime/executors/bwrap.ts'
 import { isRoot } from '../../runtime/executors/host.ts'
-import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
 import type { Rung } from '../../runtime/executors/select.ts'
 import { temporaryFolder } from '../conformance/executor-cases/site.ts'
 import { FIXTURES } from '../conformance/executor-cases/subject.ts'
 import { canAlterMachine, FORBID_NAMESPACES, onMachineWhere } from '../helpers/altered-machine.ts'
+import { ISOLATING_BACKENDS } from '../helpers/isolating-backends.ts'
 
 const run = promisify(execFile)
 const NOBODY = 65_534
@@ -61,7 +60,7 @@ const why = isRoot() ? 'this checkout is not readable for all' : 'the other suit
 const unprivileged = isReadableByAll ? 'an unprivileged user' : `an unprivileged user (skipped: ${why})`
 
 describe.skipIf(!isReadableByAll)(unprivileged, () => {
-  it.each([bwrapBackend.name, namespacesBackend.name])('gets the same isolation from %s', async (name) => {
+  it.each(ISOLATING_BACKENDS.map(({ name }) => name))('gets the same isolation from %s', async (name) => {
     const workspace = await aWorkspaceOf(NOBODY)
 
     const { ladder, answers } = await report(AS_NOBODY, workspace, [

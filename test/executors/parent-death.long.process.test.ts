@@ -5,10 +5,9 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { bwrapBackend } from '../../runtime/executors/bwrap.ts'
-import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
 import { temporaryFolder } from '../conformance/executor-cases/site.ts'
 import { FIXTURES } from '../conformance/executor-cases/subject.ts'
+import { ISOLATING_BACKENDS } from '../helpers/isolating-backends.ts'
 import { until } from '../helpers/until.ts'
 import { processesMentioning, processesNaming } from './processes.ts'
 
@@ -34,7 +33,7 @@ async function startForever(backend: string, mark: string, count: number) {
   return { service, clean: () => rm(workspace, { recursive: true, force: true, maxRetries: 5 }) }
 }
 
-for (const backend of [bwrapBackend, namespacesBackend]) {
+for (const backend of ISOLATING_BACKENDS) {
   const detection = await backend.detect({ toolRoots: [] })
   const title = detection.ok ? backend.name : `${backend.name} (skipped: ${detection.reason})`
 

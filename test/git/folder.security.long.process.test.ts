@@ -1,8 +1,7 @@
 import { existsSync, lstatSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { bwrapBackend } from '../../runtime/executors/bwrap.ts'
-import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
+import { ISOLATING_BACKENDS } from '../helpers/isolating-backends.ts'
 import { afterRun, runIn, runOn } from './folder-rig.ts'
 import { aPlace, aRepository, type Place } from './repository.ts'
 
@@ -167,23 +166,20 @@ const givenFor = ({ isWithoutGit, given }: Attack) => {
   return place
 }
 
-describe.each([bwrapBackend, namespacesBackend])(
-  "the user's git after an in-place run under $name",
-  (backend) => {
-    it.each(ATTACKS)('does not execute $name written by the run', async (attack) => {
-      const control = givenFor(attack)
-      await runIn(backend, { workspace: control.project }, [attack.command])
-      control.attempt(attack.after)
-      const place = givenFor(attack)
+describe.each(ISOLATING_BACKENDS)("the user's git after an in-place run under $name", (backend) => {
+  it.each(ATTACKS)('does not execute $name written by the run', async (attack) => {
+    const control = givenFor(attack)
+    await runIn(backend, { workspace: control.project }, [attack.command])
+    control.attempt(attack.after)
+    const place = givenFor(attack)
 
-      await afterRun(place, { mode: 'in-place', commands: [attack.command], backend })
-      place.attempt(attack.after)
+    await afterRun(place, { mode: 'in-place', commands: [attack.command], backend })
+    place.attempt(attack.after)
 
-      expect(isMarked(control), 'the attack works without the defence').toBe(true)
-      expect(isMarked(place)).toBe(false)
-    })
-  },
-)
+    expect(isMarked(control), 'the attack works without the defence').toBe(true)
+    expect(isMarked(place)).toBe(false)
+  })
+})
 
 describe("the user's git directory", () => {
   it('is unchanged by an in-place run, and the run sees none of its secrets', async () => {

@@ -12,9 +12,8 @@ import {
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { ExecRequest } from '../../contracts/exec.ts'
-import { bwrapBackend } from '../../runtime/executors/bwrap.ts'
-import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
+import { ISOLATING_BACKENDS } from '../helpers/isolating-backends.ts'
 
 /** Programs that must not run, or that may not be installed. Each records its arguments instead. */
 const RECORDED = ['npm', 'kubectl', 'docker', 'terraform', 'cargo', 'helm', 'pulumi', 'aws', 'dropdb']
@@ -66,7 +65,7 @@ export async function openOracle(): Promise<Oracle | string> {
 
 async function isolation() {
   const reasons: string[] = []
-  for (const backend of [bwrapBackend, namespacesBackend]) {
+  for (const backend of ISOLATING_BACKENDS) {
     const detection = await backend.detect({ toolRoots: [] })
     if (!detection.ok) reasons.push(detection.reason)
     else if (detection.isolation.shell === 'bash') return backend

@@ -9,16 +9,15 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { bwrapBackend } from '../../runtime/executors/bwrap.ts'
-import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
 import { FIXTURES, TOOL_ROOTS } from '../conformance/executor-cases/subject.ts'
+import { ISOLATING_BACKENDS } from '../helpers/isolating-backends.ts'
 import { aRunner } from './runner-fixture.ts'
 
 const modeOf = (root: string, path: string) => statSync(join(root, path)).mode & 0o7777
 const bitsOf = (root: string, path: string) => modeOf(root, path) & 0o6000
 
 const RUNGS = await Promise.all(
-  [bwrapBackend, namespacesBackend].map(async (backend) => ({
+  ISOLATING_BACKENDS.map(async (backend) => ({
     backend: backend.name,
     isMissing: !(await backend.detect({ toolRoots: TOOL_ROOTS })).ok,
   })),

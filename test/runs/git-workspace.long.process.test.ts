@@ -7,6 +7,7 @@ import { buffer, text } from 'node:stream/consumers'
 import { expect, it, onTestFinished } from 'vitest'
 import type { PlanStep } from '../../contracts/agents.ts'
 import { ForkRun, type StartRunInput } from '../../contracts/api.ts'
+import { ISOLATING_BACKENDS } from '../helpers/isolating-backends.ts'
 import { until } from '../helpers/until.ts'
 import { gitService, HOST, RUNS_PUSH } from './git-rig.ts'
 import { alice, aRun, dataOf, follow, operator, shell, typesOf } from './service-rig.ts'
@@ -25,7 +26,7 @@ async function start(place: Service, steps: PlanStep[], change: Partial<StartRun
   return { id, events: await follow(place.service, id) }
 }
 
-it.each(['linux-bwrap', 'linux-namespaces'])(
+it.each(ISOLATING_BACKENDS.map(({ name }) => name))(
   'with %s: clones the repository before the first turn, and diffs against its commit',
   async (backend) => {
     const place = await gitService({ ceiling: RUNS_PUSH, env: { AGENTWEAVER_ISOLATION: backend } })

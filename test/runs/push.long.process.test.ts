@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { ISOLATING_BACKENDS } from '../helpers/isolating-backends.ts'
 import { until } from '../helpers/until.ts'
 import { RUNS_PUSH } from './git-rig.ts'
 import { COMMIT, pushPlace } from './push-rig.ts'
@@ -6,7 +7,7 @@ import { alice, aRun, dataOf, follow, operator, shell } from './service-rig.ts'
 
 const DENY = { results: { push: 'deny' } } as const
 
-it.each(['linux-bwrap', 'linux-namespaces'])(
+it.each(ISOLATING_BACKENDS.map(({ name }) => name))(
   'with %s: pushes the stored result for a person, while the commands of the run may not push',
   async (backend) => {
     const place = await pushPlace({ env: { AGENTWEAVER_ISOLATION: backend } })
