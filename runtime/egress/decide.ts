@@ -35,7 +35,7 @@ export function decide(generation: EgressGeneration | undefined, question: Quest
     return refuse('run-ended', 'the sandbox has no network access any more', 'Start a new run.')
   if (question.protocol === 'model') return decideModel(generation, question)
   if (generation.restriction === 'no-network' && question.caller === 'commands') return NO_NETWORK
-  const named = generation.destinations.filter(({ host }) => matches(host, question)).sort(credentialsFirst)
+  const named = entriesFor(generation, question).sort(credentialsFirst)
   if (named.length === 0) return notListed(generation, question)
   const faults = named.map((destination) => faultOf(destination, generation, question))
   const allowed = named[faults.indexOf(undefined)]
@@ -43,6 +43,16 @@ export function decide(generation: EgressGeneration | undefined, question: Quest
   // The entry that passed most checks is the closest to the request.
   return faults.reduce((closest, fault) => ((fault?.check ?? 0) > (closest?.check ?? 0) ? fault : closest))
     ?.decision as Decision
+}
+
+/**
+ * The entries that match the host. Where AgentHost has an entry of its own, no other counts for it: commands may use the same
+ * host with other limits and another credential.
+ */
+function entriesFor({ destinations }: EgressGeneration, question: Question): EgressDestination[] {
+  const named = destinations.filter(({ host }) => matches(host, question))
+  const own = named.filter(({ caller, ports }) => caller === 'agent-host' && ports.includes(question.port))
+  return question.caller === 'agent-host' && own.length > 0 ? own : named
 }
 
 /** A pattern such as `*.example.com` may match the host of a credential too. Its TLS must not be passed on unread then. */

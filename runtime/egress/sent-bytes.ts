@@ -2,7 +2,7 @@ import type { EgressBudget, EgressDestination } from '../../contracts/egress.ts'
 import { passesThreshold } from '../kit/thresholds.ts'
 import type { Refusal } from './refusals.ts'
 
-type Entry = Pick<EgressDestination, 'maxSent'>
+type Entry = Pick<EgressDestination, 'maxSent' | 'caller'>
 
 /** The bytes that one sandbox has sent to the hosts of each entry that limits them. All hosts of a pattern count together. */
 export class SentBytes {
@@ -13,24 +13,30 @@ export class SentBytes {
     this.#report = report
   }
 
-  refusalOf({ maxSent }: Entry): Refusal | undefined {
-    if (!maxSent || (this.#sent.get(maxSent.entry) ?? 0) < maxSent.bytes) return undefined
+  refusalOf({ maxSent, caller }: Entry): Refusal | undefined {
+    if (!maxSent || (this.#sent.get(keyOf(maxSent, caller)) ?? 0) < maxSent.bytes) return undefined
     return overuse(maxSent)
   }
 
   /** Counts bytes that are about to be sent. Returns a refusal if they exceed the limit: none of them may be sent then. */
-  add({ maxSent }: Entry, bytes: number): Refusal | undefined {
+  add({ maxSent, caller }: Entry, bytes: number): Refusal | undefined {
     if (!maxSent) return undefined
     const { entry, bytes: limit } = maxSent
-    const before = this.#sent.get(entry) ?? 0
+    const key = keyOf(maxSent, caller)
+    const before = this.#sent.get(key) ?? 0
     const used = Math.min(before + bytes, limit)
-    this.#sent.set(entry, used)
+    this.#sent.set(key, used)
     if (passesThreshold(before, used, limit)) this.#report({ kind: 'sent_bytes', host: entry, used, limit })
     return before + bytes > limit ? overuse(maxSent) : undefined
   }
 }
 
-const overuse = ({ entry, bytes }: NonNullable<Entry['maxSent']>): Refusal => ({
+type MaxSent = NonNullable<Entry['maxSent']>
+
+/** A host can have one entry for AgentHost and another one. */
+const keyOf = ({ entry }: MaxSent, caller: Entry['caller']) => `${caller} ${entry}`
+
+const overuse = ({ entry, bytes }: MaxSent): Refusal => ({
   rule: 'budget',
   reason: `the sandbox may send ${bytes} bytes to ${entry}, and this would be more`,
   remedy:

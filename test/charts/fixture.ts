@@ -6,7 +6,12 @@ import type { Environment } from '../../charts-src/environment/schema.ts'
 import { type RenderedApp, renderEnvironment } from '../../charts-src/tree/render.ts'
 import { placedObjects } from '../../charts-src/tree/tree-files.ts'
 import type { KubeObject } from '../../devcluster/client/kube-object.ts'
-import { type EgressPolicy, readEgressPolicy } from '../../policies/agent/egress/load.ts'
+import {
+  type EgressPolicy,
+  loadEgressPolicy,
+  readEgressPolicy,
+  readEgressPolicyText,
+} from '../../policies/agent/egress/load.ts'
 
 export const ROOT = join(import.meta.dirname, '..', '..')
 export const ENVIRONMENTS = ['dev', 'local', 'pr-example', 'prod'] as const
@@ -76,6 +81,16 @@ export function unreadPolicy(): EgressPolicy {
     rest.host === 'api.github.com' ? rest : { ...rest, ...(accepts && { accepts }) },
   )
   return { classes: { ...classes, agent } }
+}
+
+/** The committed list, with a repository of GitHub for commands. AgentHost keeps its entry for the API of GitHub. */
+export function policyWithRepository(): EgressPolicy {
+  const text = readEgressPolicyText()
+  const setup = /^ {4}- host: github\.com\n(?: {6}.*\n)+/m
+  const entry =
+    '    - preset: github\n      mode: full\n      repositories: [team/app]\n      credential: github\n      why: the repository of the test\n'
+  if (!setup.test(text)) throw new Error('the committed list has no entry for github.com')
+  return loadEgressPolicy(text.replace(setup, entry))
 }
 
 export const appsOf = (environment: Environment): RenderedApp[] =>

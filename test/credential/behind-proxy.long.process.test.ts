@@ -21,7 +21,7 @@ import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import { createRestrictionCalls } from '../../runtime/api/runs/restrictions/set-restriction.ts'
 import { readerOfVault } from '../../runtime/egress/cluster/user-vault.ts'
 import { createLaptop, startOnPort } from '../agent-host/laptop-hosts.ts'
-import { anEnvironment, objectIn, unreadPolicy } from '../charts/fixture.ts'
+import { anEnvironment, objectIn, policyWithRepository, unreadPolicy } from '../charts/fixture.ts'
 import { memoryOf } from '../cluster/helpers/canary-search.ts'
 import { BEARER, collect, configure, never, turnEnded } from '../conformance/agent-host-cases/host.ts'
 import {
@@ -32,6 +32,7 @@ import {
   startProxy,
   tokenFor,
 } from '../egress/cluster-rig.ts'
+import { received, tlsOver } from '../egress/proxy-rig.ts'
 import { startCopilotService } from '../fakes/copilot-service.ts'
 import type { KeyVaultOptions } from '../fakes/key-vault.ts'
 import { startNameProxy } from '../fakes/name-proxy.ts'
@@ -49,6 +50,7 @@ const GITHUB = 'api.github.com'
 const COPILOT = 'api.business.githubcopilot.com'
 const TOKEN = 'gho_0123456789abcdefghijABCDEFGHIJ012345'
 const OWN = 'gho_thisOneTheOwnerHasSetThisOne0123456789'
+const COMMITTED = readEgressPolicy()
 const POD = { uid: 'pod-1', addresses: ['127.0.0.1'] }
 
 const laptop = createLaptop()
@@ -96,6 +98,8 @@ interface Owned {
   readonly hasToken?: boolean
   /** The model does not answer the first request. */
   readonly isFirstSilent?: boolean
+  /** @default the committed list */
+  readonly policy?: EgressPolicy
 }
 
 /**
@@ -105,7 +109,7 @@ interface Owned {
 async function aRunOf(
   requested: RequestedAgent,
   operator: Partial<ModelSettings> = {},
-  { own, isInVault = false, hasToken = false, isFirstSilent = false }: Owned = {},
+  { own, isInVault = false, hasToken = false, isFirstSilent = false, policy = COMMITTED }: Owned = {},
 ) {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, TOKEN)
@@ -125,7 +129,7 @@ async function aRunOf(
     front.close()
     await Promise.all([service.close(), names.close()])
   })
-  const { models, rules } = rendered(hasToken ? unreadPolicy() : readEgressPolicy())
+  const { models, rules } = rendered(hasToken ? unreadPolicy() : policy)
   const rig = await deploymentRig([443])
   const vaultPlace = { identity: azure.settings.identity, vaultUrl: azure.settings.vaultUrl ?? '' }
   const vault = createUserVault({ ...vaultPlace, nameKey: rig.keys.derive('name'), budgetMs: 120_000 })
@@ -150,7 +154,7 @@ async function aRunOf(
   })
   await until('both processes have a lease', () => proxy.lease.isHeld && broker.lease.isHeld)
   const { store, keys } = deployment
-  const settings = SandboxSettings.parse({ network_enabled: false })
+  const settings = SandboxSettings.parse({ network_enabled: policy !== COMMITTED })
   const runId = await givenRun(store, { settings, state: 'running', agentSpec: requested })
   await store.transaction((tx) => tx.changeRun(runId, { generation: 1 }))
   await store.openNetwork({ runId, generation: 1, kind: 'agent', pod: POD })
@@ -202,7 +206,7 @@ async function aRunOf(
     )
   return {
     ...{ azure, service, names, proxy, store, keys, runId, restrict, client, give, run, set, host },
-    ...{ users, ada, rightsOf, vault },
+    ...{ users, ada, rightsOf, vault, credentials, rules, trust },
   }
 }
 
@@ -325,4 +329,45 @@ it('opens these servers to the agent alone, and to no agent of a frozen run', as
   await restrict('frozen')
   await until('the proxy refuses', async () => (await connectAs('agent-host')).startsWith('HTTP/1.1 403'))
   expect(names.asked).not.toContain(VAULT)
+})
+
+it('serves the agent and its commands at the same host, each with its own entry', async () => {
+  const { proxy, keys, runId, service, give, run, trust, credentials, rules, store } = await aRunOf(
+    { kind: 'copilot' },
+    {},
+    { own: OWN, policy: policyWithRepository() },
+  )
+  const row = await store.readRun(runId)
+  const listed = row && rules.destinationsOf(row, 'agent')
+  const [placeholder] = credentials.forRun({ id: runId, owner: 'ada' }, listed ?? []).placeholders
+  const ca = trust.bundle.split(/(?<=END CERTIFICATE-----\n)/)[0]
+  const get = async (caller: 'commands' | 'agent-host', path: string, credential = placeholder?.value) => {
+    const token = `Bearer ${await tokenFor({ keys, runId, caller })}`
+    const { socket, head } = await open(proxy.port, `${GITHUB}:443`, token)
+    expect(head).toMatch(/^HTTP\/1\.1 200/)
+    const secure = await tlsOver(socket, { servername: GITHUB, ca })
+    const { closed } = received(secure)
+    secure.write(
+      `GET ${path} HTTP/1.1\r\nHost: ${GITHUB}\r\nAuthorization: Bearer ${credential}\r\nConnection: close\r\n\r\n`,
+    )
+    return (await closed).toString('latin1')
+  }
+  const REPOSITORY = '/repos/team/app'
+  const SESSION = '/copilot_internal/user'
+
+  await give()
+  expect(await run()).toMatchObject({ data: { state: 'completed' } })
+  const agents = service.paths.length
+  expect(service.paths).toContain(`GET ${SESSION}`)
+  expect(service.paths).not.toContain(`GET ${REPOSITORY}`)
+
+  // The fake has no repositories.
+  expect(await get('commands', REPOSITORY)).toMatch(/^HTTP\/1\.1 404 /)
+  expect(service.paths.slice(agents)).toEqual([`GET ${REPOSITORY}`])
+  expect(service.authorizations.slice(agents)).toEqual([`Bearer ${OWN}`])
+
+  expect(await get('commands', SESSION)).toMatch(/^HTTP\/1\.1 403 .*the path/)
+  expect(await get('commands', REPOSITORY, 'of-the-agent')).toMatch(/^HTTP\/1\.1 403 .*no other credential/)
+  expect(await get('agent-host', REPOSITORY)).toMatch(/^HTTP\/1\.1 403 .*the path/)
+  expect(service.paths).toHaveLength(agents + 1)
 })

@@ -54,6 +54,20 @@ describe('a connection', () => {
     expect(decided('b.example.com:443')).toMatchObject({ ok: true, destination: { host: '*.example.com' } })
   })
 
+  it('of AgentHost belongs to its own entry for the host and port, if there is one', () => {
+    const own = { caller: 'agent-host' as const, requests: [{ methods: ['GET'], paths: ['/own'] }] }
+    const state = generation({ credential: 'token', requests: [{ methods: ['GET'], paths: ['/any'] }] }, own)
+    const asked = (caller: 'commands' | 'agent-host', path: string) =>
+      ruleOf(state, question('a.example.com:443', { caller, protocol: 'https', method: 'GET', path }))
+
+    expect(asked('agent-host', '/own')).toBe('allowed')
+    expect(asked('agent-host', '/any')).toBe('path')
+    expect(asked('commands', '/any')).toBe('allowed')
+    expect(asked('commands', '/own')).toBe('path')
+    const elsewhere = generation({ ports: [8443] }, own)
+    expect(ruleOf(elsewhere, question('a.example.com:8443', { caller: 'agent-host' }))).toBe('allowed')
+  })
+
   it('is allowed to a listed host and port', () => {
     expect(ruleOf(generation({}), question('A.Example.com.:443'))).toBe('allowed')
   })

@@ -11,7 +11,7 @@ const KIB = 1024
 it('reports the bytes that were sent to the hosts of an entry at 50, 80 and 100 percent, and refuses more', () => {
   const reported: EgressBudget[] = []
   const sent = new SentBytes((budget) => reported.push(budget))
-  const entry = { maxSent: { bytes: 10, entry: '*.example.com' } }
+  const entry = { caller: 'any', maxSent: { bytes: 10, entry: '*.example.com' } } as const
 
   for (let bytes = 0; bytes < 10; bytes += 1) {
     expect(sent.refusalOf(entry)).toBeUndefined()
@@ -23,8 +23,9 @@ it('reports the bytes that were sent to the hosts of an entry at 50, 80 and 100 
     reason: expect.stringContaining('10 bytes to *'),
   })
   expect(sent.add(entry, 1)).toMatchObject({ rule: 'budget' })
-  expect(sent.refusalOf({ maxSent: { bytes: 10, entry: 'b.example.org' } })).toBeUndefined()
-  expect(sent.refusalOf({})).toBeUndefined()
+  expect(sent.refusalOf({ ...entry, maxSent: { bytes: 10, entry: 'b.example.org' } })).toBeUndefined()
+  expect(sent.refusalOf({ ...entry, caller: 'agent-host' })).toBeUndefined()
+  expect(sent.refusalOf({ caller: 'any' })).toBeUndefined()
   expect(reported).toEqual(
     [5, 8, 10].map((used) => ({ kind: 'sent_bytes', host: '*.example.com', used, limit: 10 })),
   )

@@ -50,6 +50,8 @@ export interface ModelServer {
   readonly origin: string
   /** Every received request line, including unknown routes. */
   readonly paths: readonly string[]
+  /** The header of each of these requests. */
+  readonly authorizations: readonly (string | undefined)[]
   readonly requests: readonly ModelRequest[]
   close(): Promise<void>
 }
@@ -78,7 +80,7 @@ export interface ModelServerOptions {
 /** An OpenAI-compatible model server whose model is the function `respond`. */
 export async function startModelServer(options: ModelServerOptions): Promise<ModelServer> {
   const { host = '127.0.0.1' } = options
-  const { requests, paths, listener } = modelHandler(options)
+  const { requests, paths, authorizations, listener } = modelHandler(options)
   const server = createServer(listener)
   await new Promise<void>((resolve) => server.listen(0, host, resolve))
   const { port } = server.address() as AddressInfo
@@ -87,6 +89,7 @@ export async function startModelServer(options: ModelServerOptions): Promise<Mod
     url: `${origin}/v1`,
     origin,
     paths,
+    authorizations,
     requests,
     close: () =>
       new Promise<void>((resolve) => {
@@ -100,14 +103,16 @@ export async function startModelServer(options: ModelServerOptions): Promise<Mod
 export function modelHandler({ respond, extra = () => undefined }: Omit<ModelServerOptions, 'host'>) {
   const requests: ModelRequest[] = []
   const paths: string[] = []
+  const authorizations: (string | undefined)[] = []
   const listener = (request: IncomingMessage, response: ServerResponse) => {
     paths.push(`${request.method} ${request.url}`)
+    authorizations.push(request.headers.authorization)
     serve({ request, response, requests, respond, extra }).catch((error: unknown) => {
       if (!response.headersSent) response.writeHead(500)
       response.end(String(error))
     })
   }
-  return { requests, paths, listener }
+  return { requests, paths, authorizations, listener }
 }
 
 type Exchange = {

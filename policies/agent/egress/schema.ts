@@ -210,14 +210,19 @@ const expandEntry = (entry: Preset): Destination[] =>
 const Destinations = z.array(Entry).transform((entries, context): Destination[] => {
   const seen = new Set<string>()
   for (const [index, destinations] of entries.entries()) {
-    for (const key of destinations.flatMap(({ host, ports }) => ports.map((port) => `${host}:${port}`))) {
-      const message = `${key} is named a second time`
+    for (const { place, caller } of destinations.flatMap(placesOf)) {
+      const key = `${place} ${caller}`
+      const message = `${place} is named a second time; merge or remove one of the two entries, which may be a preset for this host`
       if (seen.has(key)) context.addIssue({ code: 'custom', path: [index, 'host'], message })
       seen.add(key)
     }
   }
   return entries.flat()
 })
+
+/** AgentHost may have its own entry for a host that commands use with other limits. */
+const placesOf = ({ host, ports, caller }: Fields) =>
+  ports.map((port) => ({ place: `${host}:${port}`, caller: caller ?? 'any' }))
 
 /** `policies/agent/egress.yaml`. */
 export const EgressFile = z.strictObject({
