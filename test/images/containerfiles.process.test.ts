@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -7,6 +7,7 @@ import { imageConfig, instructionsOf } from '../../devcluster/images/containerfi
 import type { ImageSpec, LayerEntry } from '../../devcluster/images/image-spec.ts'
 import { apiImage, egressProxyImage, podImages } from '../../devcluster/images/pod-images.ts'
 import { stageImage } from '../../images/stage.ts'
+import { PACKAGES } from '../../tools/bundle.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 
@@ -16,6 +17,20 @@ const CONTAINERS = [
   { name: 'api', user: POD_USERS.agentHost, home: '/home/api' },
   { name: 'egress-proxy', user: POD_USERS.agentHost, home: '/home/egress-proxy' },
 ] as const
+
+/** Of the packages that are not bundled, the ones that each program names. The API creates no agent, so it never loads the last one. */
+const NAMED = {
+  'agent-host': ['koffi', '@github/copilot-sdk'],
+  toolbox: ['koffi'],
+  api: ['@github/copilot-sdk'],
+  'egress-proxy': [],
+} as const
+
+function dependenciesOf(name: string): string[] {
+  const file = join(ROOT, 'node_modules', name, 'package.json')
+  const { dependencies = {} } = JSON.parse(readFileSync(file, 'utf8')) as { dependencies?: object }
+  return Object.keys(dependencies)
+}
 
 let folder: string
 let images: readonly ImageSpec[]
@@ -100,6 +115,26 @@ describe.each(CONTAINERS)('image $name', ({ name, user, home }) => {
     const paths = local?.layers.flat().map(({ path }) => path)
 
     expect(paths).toContain(local?.entrypoint.at(-1)?.slice(1))
+  })
+
+  it('contains the packages that its program loads at run time, with their dependencies', () => {
+    const entries = local?.layers.flat() ?? []
+    const program = entries.filter(
+      (entry) => entry.kind === 'file' && /^opt\/agentweaver\/[\w-]+\/[^/]+\.[cm]js$/.test(entry.path),
+    )
+    const text = program
+      .map((entry) => (entry.kind === 'file' ? readFileSync(entry.source, 'utf8') : ''))
+      .join()
+    const named = PACKAGES.filter((one) =>
+      new RegExp(`(?:require|import)\\("${one}"\\)|from ?"${one}"`).test(text),
+    )
+
+    expect(program.length).toBeGreaterThan(0)
+    expect(named).toEqual(NAMED[name])
+    const paths = new Set(entries.map(({ path }) => path))
+    const loaded = name === 'api' ? [] : named
+    for (const one of loaded.flatMap((first) => [first, ...dependenciesOf(first)]))
+      expect(paths).toContain(`opt/agentweaver/node_modules/${one}/package.json`)
   })
 
   it('sets no environment variable except HOME', () => {
