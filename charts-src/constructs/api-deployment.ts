@@ -76,16 +76,19 @@ function volumes({ slice, egress, infra, sizes }: Environment): Volume[] {
     { name: 'state', emptyDir: { sizeLimit } },
     { name: 'tmp', emptyDir: { sizeLimit } },
     infra.azure ? exchangeToken().volume : keys,
-    ...(egress.credentials ? [credentials] : []),
+    ...(hasSecret(egress) ? [credentials] : []),
   ]
 }
+
+/** Whether values of the operator are in the Secret for credentials. */
+const hasSecret = ({ credentials = [] }: Environment['egress']): boolean => credentials.length > 0
 
 function volumeMounts({ egress, infra }: Environment): VolumeMount[] {
   return [
     { name: 'state', mountPath: API_STATE_FOLDER },
     { name: 'tmp', mountPath: '/tmp' },
     infra.azure ? exchangeToken().mount : { name: KEYS_VOLUME, mountPath: API_KEYS_FOLDER, readOnly: true },
-    ...(egress.credentials
+    ...(hasSecret(egress)
       ? [{ name: CREDENTIALS_VOLUME, mountPath: CREDENTIALS_FOLDER, readOnly: true }]
       : []),
   ]

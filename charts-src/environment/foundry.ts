@@ -16,7 +16,7 @@ export const reasonForCredentials = ({
   egress,
   infra,
 }: Pick<Environment, 'egress' | 'infra'>): string | undefined => {
-  if (egress.credentials) return 'egress.credentials names credentials'
+  if (egress.credentials) return 'egress.credentials is there'
   return infra.azure
     ? 'infra.azure names a vault, from which this container inserts credentials of owners'
     : undefined

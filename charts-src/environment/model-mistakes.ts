@@ -1,4 +1,5 @@
 import { OF_EACH_OWNER } from '../../contracts/egress.ts'
+import { reasonForCredentials } from './foundry.ts'
 import type { Environment } from './schema.ts'
 
 type Around = Pick<Environment, 'egress' | 'infra'>
@@ -6,8 +7,10 @@ type Around = Pick<Environment, 'egress' | 'infra'>
 /** Kinds of agents that could not reach their models in this environment. */
 export function modelMistakes(
   { openaiCompatible, copilot, foundry }: Environment['models'],
-  { egress: { mode, credentials = [] }, infra: { azure } }: Around,
+  around: Around,
 ): string[] {
+  const { egress, infra } = around
+  const { mode, credentials = [] } = egress
   const key = openaiCompatible?.credential
   const rules: readonly (readonly [boolean, string])[] = [
     [
@@ -23,11 +26,15 @@ export function modelMistakes(
       `models.openaiCompatible.credential: egress.credentials has no entry ${key}`,
     ],
     [
+      key === OF_EACH_OWNER.model && reasonForCredentials(around) === undefined,
+      `models.openaiCompatible.credential: ${key} is the key of each owner, and nothing inserts it: add "credentials": [] to egress, and sizes.egressProxy.credentials`,
+    ],
+    [
       credentials.some(({ id, kind }) => id === key && kind !== undefined),
       `models.openaiCompatible.credential: ${key} is a client certificate, and the key of a model server must be a token`,
     ],
     [
-      foundry !== undefined && azure?.modelHost === undefined,
+      foundry !== undefined && infra.azure?.modelHost === undefined,
       'models.foundry: is there, but infra.azure.modelHost is missing: name the resource in the stack file (model), and run "pulumi up" and "npm run environment" again',
     ],
     [

@@ -102,7 +102,7 @@ const Sizes = z.strictObject({
       maxReplicas: z.int().min(2).max(50),
       cpuTargetPercent: z.int().min(20).max(90),
       container: ContainerSize,
-      /** The container that inserts credentials. Needed if `egress.credentials` names any, and on Azure for the credentials of owners. */
+      /** The container that inserts credentials. Needed with `egress.credentials`, and on Azure for the credentials of owners. */
       credentials: ContainerSize.optional(),
     })
     .optional(),
@@ -191,10 +191,9 @@ export const ENVIRONMENT_SECTIONS = {
      * address.
      */
     proxyAddress: z.union([z.ipv4(), z.ipv6()]).optional(),
-    /** Credentials that the proxy inserts into requests of commands (mode `proxy`). */
+    /** Credentials of the operator that the proxy inserts (mode `proxy`). An empty list: it inserts those of owners only. */
     credentials: z
       .array(CredentialPlace)
-      .min(1)
       .max(64)
       .refine((entries) => !hasIdTwice(entries), 'has an id twice')
       .optional(),

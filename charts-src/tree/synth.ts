@@ -13,6 +13,7 @@ import { checkReachability } from '../access-matrix/check-reachability.ts'
 import { reachabilityPage } from '../access-matrix/page.ts'
 import { checkTree } from '../checks/check-tree.ts'
 import { describeFinding } from '../checks/checked-tree.ts'
+import { reasonForCredentials } from '../environment/foundry.ts'
 import { loadEnvironment } from '../environment/load-environment.ts'
 import { placeholderValues } from '../environment/placeholder-values.ts'
 import type { Environment } from '../environment/schema.ts'
@@ -93,6 +94,7 @@ function renderTree(environment: Environment, egress: EgressPolicy): Rendered & 
       ...findings.map((finding) => describeFinding(name, finding)),
       ...checkReachability(objects, environment, egress),
       ...unknownCredentials(environment, egress),
+      ...uninsertedCredentials(environment, egress),
       ...unreadTokens(environment, egress),
       ...forbiddenEndpoints(environment, resolveEgress(egress, placeholderValues(environment))).map(
         (fault) =>
@@ -113,6 +115,18 @@ function unknownCredentials({ name, egress: { mode, credentials = [] } }: Enviro
   return unknown.map(
     (id) =>
       `environments/${name}.json: egress.credentials: does not list ${id}, which policies/agent/egress.yaml names`,
+  )
+}
+
+/** People would be asked to set a credential that no process inserts. */
+function uninsertedCredentials(environment: Environment, { classes }: EgressPolicy) {
+  if (environment.egress.mode !== 'proxy' || reasonForCredentials(environment) !== undefined) return []
+  const ofOwners = [...classes.agent, ...classes.command].flatMap(({ credential, accepts = 'registry' }) =>
+    credential === OF_EACH_OWNER[accepts] ? [credential] : [],
+  )
+  return [...new Set(ofOwners)].map(
+    (id) =>
+      `environments/${environment.name}.json: egress.credentials: is missing, and policies/agent/egress.yaml names ${id}, the credential of each owner, which nothing inserts then: add "credentials": [] to egress, and sizes.egressProxy.credentials`,
   )
 }
 

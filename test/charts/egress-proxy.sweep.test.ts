@@ -151,6 +151,19 @@ describe('a pod of the egress proxy with credentials', () => {
     expect(() => ofProxy(environment, 'Secret', 'agentweaver-credentials')).toThrow()
   })
 
+  it('needs no Secret if only owners have credentials', () => {
+    const environment = inModeProxy('local', CREDENTIALS_SIZE, { credentials: [] })
+    const pod = ofProxy(environment, 'Deployment', 'agentweaver-api')['spec'].template.spec
+    const files = ofProxy(environment, 'ConfigMap', 'agentweaver-policy')['data']
+
+    expect(checkTree(aTree(environment))).toEqual([])
+    expect(podOf(environment).containers.map(({ name }: Fields) => name)).toContain('egress-credentials')
+    expect(JSON.stringify([pod.volumes, pod.containers[0].volumeMounts])).not.toContain('credentials')
+    expect(parseCredentialsFile(files['credentials.yaml'], 'credentials.yaml')).toEqual([])
+    // The API has the process that inserts credentials.
+    expect(pod.containers[0].env.map(({ name }: Fields) => name)).toContain('AGENTWEAVER_CREDENTIALS_FILE')
+  })
+
   it('trusts the roots of the environment, as the API does', () => {
     const environment = withCredentials()
     const roots = ofProxy(environment, 'ConfigMap', 'agentweaver-egress-proxy-roots')['data']

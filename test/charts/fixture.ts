@@ -84,13 +84,15 @@ export function unreadPolicy(): EgressPolicy {
 }
 
 /** The committed list, with a repository of GitHub for commands. AgentHost keeps its entry for the API of GitHub. */
-export function policyWithRepository(): EgressPolicy {
+export const policyWithRepository = (): EgressPolicy => loadEgressPolicy(policyTextWithRepository())
+
+export function policyTextWithRepository(): string {
   const text = readEgressPolicyText()
   const setup = /^ {4}- host: github\.com\n(?: {6}.*\n)+/m
   const entry =
     '    - preset: github\n      mode: full\n      repositories: [team/app]\n      credential: github\n      why: the repository of the test\n'
   if (!setup.test(text)) throw new Error('the committed list has no entry for github.com')
-  return loadEgressPolicy(text.replace(setup, entry))
+  return text.replace(setup, entry)
 }
 
 export const appsOf = (environment: Environment): RenderedApp[] =>

@@ -151,6 +151,21 @@ describe('the models of an environment', () => {
       'models.openaiCompatible.credential: egress.credentials has no entry other',
     ],
     [
+      'a key of each owner that nothing inserts',
+      'local',
+      (value) => {
+        setEgress(value, { mode: 'proxy', proxyAddress: '10.0.0.20' })
+        value['models'] = {
+          openaiCompatible: {
+            baseUrl: 'https://a.example/v1',
+            credential: 'openai-compatible',
+            names: ['a'],
+          },
+        }
+      },
+      'models.openaiCompatible.credential: openai-compatible is the key of each owner, and nothing inserts it',
+    ],
+    [
       'a key that is a client certificate',
       'dev',
       (value) => {

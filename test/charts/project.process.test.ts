@@ -25,7 +25,7 @@ import {
 } from '../../charts-src/tree/synth.ts'
 import { recoverTree, writeTree } from '../../charts-src/tree/write-tree.ts'
 import { readEgressPolicyText } from '../../policies/agent/egress/load.ts'
-import { environmentText, ROOT } from './fixture.ts'
+import { environmentText, type Loose, PROXY_SIZE, policyTextWithRepository, ROOT } from './fixture.ts'
 
 const WRITER = join(ROOT, 'test/charts/fixtures/killed-writer.ts')
 const NAMESPACE = 'foundation/_cluster/Namespace.agentweaver.yaml'
@@ -166,6 +166,32 @@ describe('the trees of a project', () => {
     expect(JSON.parse(local)).toMatchObject({ models: { copilot: {} } })
     expect(renderProject({ ...project, egress }, ['local'])).toMatchObject({ ok: true })
     expect(differences()).toEqual([])
+  })
+
+  it('are unchanged if people would be asked for a credential that nothing inserts', () => {
+    const egress = policyTextWithRepository()
+    const write = (change: (value: Loose) => void) => {
+      const value = JSON.parse(environmentText('local')) as Loose
+      change(value)
+      writeFileSync(at('environments/local.json'), JSON.stringify(value))
+    }
+
+    write(() => undefined)
+    expect(renderProject({ ...project, egress }, ['local'])).toEqual({
+      ok: false,
+      mistakes: [
+        expect.stringMatching(
+          /^environments\/local\.json: egress\.credentials: is missing, .* names github, /,
+        ),
+      ],
+    })
+    write((value) => {
+      value['egress'].credentials = []
+      value['sizes'].egressProxy.credentials = PROXY_SIZE.container
+    })
+    expect(renderProject({ ...project, egress }, ['local'])).toMatchObject({ ok: true })
+    // On Azure, the container for credentials is always there.
+    expect(renderProject({ ...project, egress }, ['dev'])).toMatchObject({ ok: true })
   })
 
   it('are reported if their environment no longer exists', () => {

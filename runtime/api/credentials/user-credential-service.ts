@@ -202,7 +202,7 @@ const SERVERS: Readonly<Record<HostKind, { readonly name: string; readonly prese
 function listedHostOf({ hosts }: CredentialPlaces, kind: HostKind, host: string | undefined): string {
   if (hosts === undefined)
     throw invalid(
-      'The egress proxy of this deployment inserts no credentials, so no run could use this one. An operator can change that with egress.credentials of the environment (docs/placeholders.md).',
+      'The egress proxy of this deployment inserts no credentials, so no run could use this one. An operator can change that with egress.credentials of the environment, which may be an empty list (docs/credentials.md).',
     )
   const target = hostOf(kind, host)
   if (hosts[kind].has(target)) return target
