@@ -47,7 +47,9 @@ const refuse = (why: string): Change => ({ ok: false, why })
 function changeFor(text: string, denied: DeniedEgress, run: Run): Change {
   const entries = loadEgressPolicy(text).classes[run.kind]
   const { host, port, rule } = denied
-  const own = entries.filter((entry) => entry.host === host)
+  const named = entries.filter((entry) => entry.host === host)
+  // AgentHost's own entry for the host is not for commands.
+  const own = named.filter(({ caller }) => caller === undefined)
   if (rule === 'not-listed' && denied.remedy.includes('agentweaver egress allow'))
     return refuse(
       `the list has it, and the settings of the run leave it out. ${denied.remedy.replace(/\.$/, '')}`,
@@ -56,13 +58,12 @@ function changeFor(text: string, denied: DeniedEgress, run: Run): Change {
     return refuse(
       `an entry of the file allows it. Restart the service if the entry is new. Otherwise: ${sentence(denied.reason)} ${denied.remedy}`,
     )
-  if (rule === 'not-listed') return own.length > 0 ? edited(own) : added(text, denied, run)
-  if (rule === 'port') {
-    // A second entry for the host would keep the limits of the first one apart.
-    const [only] = own
-    return only && own.length === 1 ? withPort(text, only, { port, kind: run.kind }) : edited(own)
-  }
-  return refuse(`a new entry would not allow it. ${denied.remedy}`)
+  if (rule !== 'not-listed' && rule !== 'port')
+    return refuse(`a new entry would not allow it. ${denied.remedy}`)
+  const [first] = own
+  if (!first) return added(text, denied, run)
+  // A second entry for the host would keep the limits of the first one apart.
+  return rule === 'port' && named.length === 1 ? withPort(text, first, { port, kind: run.kind }) : edited(own)
 }
 
 const sentence = (text: string) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`
@@ -72,9 +73,8 @@ const edited = (own: readonly Entry[]): Change =>
     `the file has ${own.length === 1 ? 'an entry' : `${own.length} entries`} for this host. Change it by hand`,
   )
 
-const isAllowedBy = ({ ports, caller, http }: Entry, { port, rule, method }: DeniedEgress): boolean =>
+const isAllowedBy = ({ ports, http }: Entry, { port, rule, method }: DeniedEgress): boolean =>
   ports.includes(port) &&
-  caller === undefined &&
   rule !== 'method' &&
   (rule !== 'plain-http' || http === 'allow') &&
   (rule === 'not-listed' || rule === 'port' || method === undefined)
@@ -91,7 +91,9 @@ function added(text: string, denied: DeniedEgress, { runId, kind }: Run): Change
     `    - host: ${host}\n      ports: [${port}]\n      mode: ${isReading ? 'read-only' : 'full'}${methods}${splice}${http}\n      why: asked for by ${runId}; say what for\n`
   const plain = insert(text, kind, entry(''))
   if (!plain.ok) return plain
-  const made = loadEgressPolicy(plain.text).classes[kind].find((one) => one.host === host)
+  const made = loadEgressPolicy(plain.text).classes[kind].find(
+    (one) => one.host === host && one.caller === undefined,
+  )
   // A proxy that does not look into TLS leaves out an entry with limits.
   return made && placementOf(made, 'laptop').kind === 'left out'
     ? insert(text, kind, entry('\n      splice: allow'))

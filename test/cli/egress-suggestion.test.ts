@@ -69,6 +69,26 @@ describe('a suggestion for the egress file', () => {
     expect(addedLines(diff)).toEqual(['-      ports: [443]', '+      ports: [443, 8443]'])
   })
 
+  it('adds an entry for commands at a host that only AgentHost has, and changes no entry of AgentHost', () => {
+    const own = FILE.replace('      mode: full', '      mode: full\n      caller: agent-host')
+    const host = 'packages.example.com'
+
+    for (const one of [denied({ host }), denied({ host, rule: 'port', port: 8443 })]) {
+      const { diff, notSuggested } = suggest([one], { text: own })
+      expect(notSuggested).toEqual([])
+      expect(addedLines(diff)).toContain(`+      ports: [${one.port}]`)
+      expect(addedLines(diff).filter((line) => line.startsWith('-'))).toEqual([])
+    }
+    const both = own.replace(
+      '  command',
+      `    - host: ${host}\n      ports: [443]\n      mode: full\n      why: our own registry\n  command`,
+    )
+    expect(suggest([denied({ host, rule: 'port', port: 8443 })], { text: both })).toMatchObject({
+      diff: '',
+      notSuggested: [{ why: expect.stringContaining('an entry for this host. Change it by hand') }],
+    })
+  })
+
   it('begins a class that is empty', () => {
     const { diff } = suggest([denied({})], { kind: 'command' })
 
