@@ -14,7 +14,8 @@ import {
   EGRESS_PROXY_PORT,
 } from '../../contracts/ports.ts'
 import { EGRESS_PROXY_ROUTES } from '../../contracts/routes.ts'
-import { foundryUrl, reasonForCredentials } from '../environment/foundry.ts'
+import { reasonForCredentials } from '../environment/credentials-container.ts'
+import { foundryUrl } from '../environment/foundry.ts'
 import type { ContainerSize, Environment } from '../environment/schema.ts'
 import { KubeConfigMap, type Volume, type VolumeMount } from '../imports/k8s.js'
 import { workloads } from '../workloads.ts'

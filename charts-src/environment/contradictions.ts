@@ -1,7 +1,7 @@
 import { MAX_STREAMS } from '../../contracts/api-env.ts'
 import { SandboxKind } from '../../contracts/names.ts'
 import { contains, overlaps, parseAddress, parseRange, type Range } from '../../reachability/address.ts'
-import { reasonForCredentials } from './foundry.ts'
+import { reasonForCredentials } from './credentials-container.ts'
 import { modelMistakes } from './model-mistakes.ts'
 import { DATABASE_SETUP_SIZE, podNeeds } from './pod-needs.ts'
 import type { ContainerSize, Environment } from './schema.ts'

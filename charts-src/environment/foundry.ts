@@ -10,14 +10,3 @@ export function foundryUrl({
 }: Pick<Environment, 'infra' | 'models'>): string | undefined {
   return foundry && azure?.modelHost !== undefined ? `https://${azure.modelHost}${PATH}` : undefined
 }
-
-/** Why the egress proxy needs its second container, which inserts credentials. Undefined if nothing does. */
-export const reasonForCredentials = ({
-  egress,
-  infra,
-}: Pick<Environment, 'egress' | 'infra'>): string | undefined => {
-  if (egress.credentials) return 'egress.credentials is there'
-  return infra.azure
-    ? 'infra.azure names a vault, from which this container inserts credentials of owners'
-    : undefined
-}

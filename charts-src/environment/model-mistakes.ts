@@ -1,5 +1,5 @@
 import { OF_EACH_OWNER } from '../../contracts/egress.ts'
-import { reasonForCredentials } from './foundry.ts'
+import { reasonForCredentials } from './credentials-container.ts'
 import type { Environment } from './schema.ts'
 
 type Around = Pick<Environment, 'egress' | 'infra'>
@@ -26,7 +26,7 @@ export function modelMistakes(
       `models.openaiCompatible.credential: egress.credentials has no entry ${key}`,
     ],
     [
-      key === OF_EACH_OWNER.model && reasonForCredentials(around) === undefined,
+      mode === 'proxy' && key === OF_EACH_OWNER.model && reasonForCredentials(around) === undefined,
       `models.openaiCompatible.credential: ${key} is the key of each owner, and nothing inserts it: add "credentials": [] to egress, and sizes.egressProxy.credentials`,
     ],
     [

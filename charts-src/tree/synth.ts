@@ -13,7 +13,7 @@ import { checkReachability } from '../access-matrix/check-reachability.ts'
 import { reachabilityPage } from '../access-matrix/page.ts'
 import { checkTree } from '../checks/check-tree.ts'
 import { describeFinding } from '../checks/checked-tree.ts'
-import { reasonForCredentials } from '../environment/foundry.ts'
+import { reasonForCredentials } from '../environment/credentials-container.ts'
 import { loadEnvironment } from '../environment/load-environment.ts'
 import { placeholderValues } from '../environment/placeholder-values.ts'
 import type { Environment } from '../environment/schema.ts'
@@ -93,8 +93,7 @@ function renderTree(environment: Environment, egress: EgressPolicy): Rendered & 
     faults: [
       ...findings.map((finding) => describeFinding(name, finding)),
       ...checkReachability(objects, environment, egress),
-      ...unknownCredentials(environment, egress),
-      ...uninsertedCredentials(environment, egress),
+      ...missingCredentials(environment, egress),
       ...unreadTokens(environment, egress),
       ...forbiddenEndpoints(environment, resolveEgress(egress, placeholderValues(environment))).map(
         (fault) =>
@@ -104,29 +103,23 @@ function renderTree(environment: Environment, egress: EgressPolicy): Rendered & 
   }
 }
 
-/** The API would not start with a destination whose credential it does not have. */
-function unknownCredentials({ name, egress: { mode, credentials = [] } }: Environment, egress: EgressPolicy) {
+/** Credentials that the list names and that the proxy of this environment could not insert. */
+function missingCredentials(environment: Environment, { classes }: EgressPolicy): string[] {
+  const { mode, credentials = [] } = environment.egress
+  if (mode !== 'proxy') return []
   const known = new Set(credentials.map(({ id }) => id))
-  const named = [...egress.classes.agent, ...egress.classes.command].flatMap(
-    ({ credential, accepts = 'registry' }) =>
-      credential === OF_EACH_OWNER[accepts] ? [] : (credential ?? []),
-  )
-  const unknown = mode === 'proxy' ? [...new Set(named)].filter((id) => !known.has(id)) : []
-  return unknown.map(
-    (id) =>
-      `environments/${name}.json: egress.credentials: does not list ${id}, which policies/agent/egress.yaml names`,
-  )
-}
-
-/** People would be asked to set a credential that no process inserts. */
-function uninsertedCredentials(environment: Environment, { classes }: EgressPolicy) {
-  if (environment.egress.mode !== 'proxy' || reasonForCredentials(environment) !== undefined) return []
-  const ofOwners = [...classes.agent, ...classes.command].flatMap(({ credential, accepts = 'registry' }) =>
-    credential === OF_EACH_OWNER[accepts] ? [credential] : [],
-  )
-  return [...new Set(ofOwners)].map(
-    (id) =>
-      `environments/${environment.name}.json: egress.credentials: is missing, and policies/agent/egress.yaml names ${id}, the credential of each owner, which nothing inserts then: add "credentials": [] to egress, and sizes.egressProxy.credentials`,
+  const hasContainer = reasonForCredentials(environment) !== undefined
+  const faults = [...classes.agent, ...classes.command].flatMap(({ credential, accepts = 'registry' }) => {
+    if (credential === undefined || known.has(credential)) return []
+    // The API would not start without a credential of the operator.
+    if (credential !== OF_EACH_OWNER[accepts])
+      return `does not list ${credential}, which policies/agent/egress.yaml names`
+    return hasContainer
+      ? []
+      : `is missing, and policies/agent/egress.yaml names ${credential}, the credential of each owner, which nothing inserts then: add "credentials": [] to egress, and sizes.egressProxy.credentials`
+  })
+  return [...new Set(faults)].map(
+    (fault) => `environments/${environment.name}.json: egress.credentials: ${fault}`,
   )
 }
 

@@ -68,7 +68,7 @@ function setCommand(context: CliContext): Command {
         `Your runs use this ${kind} credential for ${visible(credential.target)} (fingerprint ${credential.fingerprint}).`,
       )
     if (credential.unchecked !== undefined && !options.json)
-      terminal.note(`The value was not checked: ${visible(credential.unchecked)}.`)
+      terminal.note(`The value was not checked: ${visible(credential.unchecked).replace(/\.$/, '')}.`)
     context.exit(EXIT.ok)
   })
   return command

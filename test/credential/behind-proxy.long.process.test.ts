@@ -50,7 +50,6 @@ const GITHUB = 'api.github.com'
 const COPILOT = 'api.business.githubcopilot.com'
 const TOKEN = 'gho_0123456789abcdefghijABCDEFGHIJ012345'
 const OWN = 'gho_thisOneTheOwnerHasSetThisOne0123456789'
-const COMMITTED = readEgressPolicy()
 const POD = { uid: 'pod-1', addresses: ['127.0.0.1'] }
 
 const laptop = createLaptop()
@@ -98,8 +97,8 @@ interface Owned {
   readonly hasToken?: boolean
   /** The model does not answer the first request. */
   readonly isFirstSilent?: boolean
-  /** @default the committed list */
-  readonly policy?: EgressPolicy
+  /** @default the committed list, in a run without network access of its commands */
+  readonly commandsReach?: EgressPolicy
 }
 
 /**
@@ -109,7 +108,7 @@ interface Owned {
 async function aRunOf(
   requested: RequestedAgent,
   operator: Partial<ModelSettings> = {},
-  { own, isInVault = false, hasToken = false, isFirstSilent = false, policy = COMMITTED }: Owned = {},
+  { own, isInVault = false, hasToken = false, isFirstSilent = false, commandsReach }: Owned = {},
 ) {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, TOKEN)
@@ -129,7 +128,7 @@ async function aRunOf(
     front.close()
     await Promise.all([service.close(), names.close()])
   })
-  const { models, rules } = rendered(hasToken ? unreadPolicy() : policy)
+  const { models, rules } = rendered(hasToken ? unreadPolicy() : (commandsReach ?? readEgressPolicy()))
   const rig = await deploymentRig([443])
   const vaultPlace = { identity: azure.settings.identity, vaultUrl: azure.settings.vaultUrl ?? '' }
   const vault = createUserVault({ ...vaultPlace, nameKey: rig.keys.derive('name'), budgetMs: 120_000 })
@@ -154,7 +153,7 @@ async function aRunOf(
   })
   await until('both processes have a lease', () => proxy.lease.isHeld && broker.lease.isHeld)
   const { store, keys } = deployment
-  const settings = SandboxSettings.parse({ network_enabled: policy !== COMMITTED })
+  const settings = SandboxSettings.parse({ network_enabled: commandsReach !== undefined })
   const runId = await givenRun(store, { settings, state: 'running', agentSpec: requested })
   await store.transaction((tx) => tx.changeRun(runId, { generation: 1 }))
   await store.openNetwork({ runId, generation: 1, kind: 'agent', pod: POD })
@@ -335,7 +334,7 @@ it('serves the agent and its commands at the same host, each with its own entry'
   const { proxy, keys, runId, service, give, run, trust, credentials, rules, store } = await aRunOf(
     { kind: 'copilot' },
     {},
-    { own: OWN, policy: policyWithRepository() },
+    { own: OWN, commandsReach: policyWithRepository() },
   )
   const row = await store.readRun(runId)
   const listed = row && rules.destinationsOf(row, 'agent')

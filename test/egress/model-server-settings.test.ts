@@ -35,6 +35,20 @@ it('reaches a model server at the addresses of its entry, and at no others of th
   expect(addressesOf(new URL('https://open.agentweaver-test.com/v1'))).toBeUndefined()
 })
 
+it('reaches a model server only at the addresses of AgentHost’s entry, if commands have another one before it', () => {
+  const commands =
+    '{ host: models.agentweaver-test.com, ports: [443], mode: full, addresses: [10.9.0.0/24], why: the same host for commands }'
+  const addressesOf = (policy: string) =>
+    createNetworkRules(loadEgressPolicy(policy)).addressesOf(
+      new URL('https://models.agentweaver-test.com/v1'),
+    )
+  const both = POLICY.replace('  agent:\n', `  agent:\n    - ${commands}\n`)
+
+  expect(addressesOf(both)).toEqual(['10.1.0.0/24'])
+  expect(addressesOf(both.replace(', addresses: [10.1.0.0/24]', ''))).toBeUndefined()
+  expect(addressesOf(both.replace(/^.*caller: agent-host.*\n/m, ''))).toEqual(['10.9.0.0/24'])
+})
+
 it('has a credential of the list as its key', () => {
   const { models } = config({
     OPENAI_BASE_URL: 'https://models.agentweaver-test.com/v1',

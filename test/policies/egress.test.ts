@@ -232,6 +232,17 @@ describe('a preset', () => {
     expect(loadEgressPolicy(written).classes).toEqual(classes)
   })
 
+  // A bundle contains the list as JSON.
+  it.each(['npm', 'git\n      host: git.example.com', 'github'])(
+    '%s has no value that JSON cannot represent',
+    (name) => {
+      const ofGit = name === 'npm' ? [] : ['mode: full', 'repositories: [team/app]']
+      const { classes } = loadEgressPolicy(withDestination(`preset: ${name}`, ...ofGit))
+
+      expect(JSON.parse(JSON.stringify(classes))).toStrictEqual(classes)
+    },
+  )
+
   it('can be a mirror below a prefix', () => {
     const [mirror, ...others] = expanded(
       'preset: crates',

@@ -76,21 +76,13 @@ function gitHubRequests({ mode, repositories }: z.infer<typeof GitHubEntry>): Re
 
 /** The destinations for which an entry stands. */
 export function expandGit(entry: Written) {
-  const { phases, credential, why, addresses, maxSentMiB } = entry
-  const common = { phases, credential, why, addresses, maxSentMiB, mode: 'full' } as const
-  const requests = gitRequests(entry)
-  if (entry.preset === 'git') {
-    const { host, ports } = entry
-    return [{ ...common, host, ports, requests, accepts: 'git' as const }]
-  }
+  const { preset: _preset, repositories: _repositories, ...rest } = entry
+  const git = { ...rest, mode: 'full' as const, requests: gitRequests(entry) }
+  if (entry.preset === 'git')
+    return [{ ...git, host: entry.host, ports: entry.ports, accepts: 'git' as const }]
+  const gitHub = { ...git, ports: [443], accepts: 'github' as const }
   return [
-    { ...common, host: 'github.com', ports: [443], requests, accepts: 'github' as const },
-    {
-      ...common,
-      host: 'api.github.com',
-      ports: [443],
-      requests: gitHubRequests(entry),
-      accepts: 'github' as const,
-    },
+    { ...gitHub, host: 'github.com' },
+    { ...gitHub, host: 'api.github.com', requests: gitHubRequests(entry) },
   ]
 }

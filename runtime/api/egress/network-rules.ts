@@ -68,9 +68,12 @@ export function createNetworkRules(
     ofAgentHost: ofAgentHost(egress),
     addressesOf: ({ protocol, hostname, port }) => {
       const number = port === '' ? (protocol === 'http:' ? 80 : 443) : Number(port)
-      return egress.classes.agent.find(
-        (one) => one.addresses && one.ports.includes(number) && hasHost([one.host], hostname),
-      )?.addresses
+      const named = egress.classes.agent.filter(
+        (one) => one.ports.includes(number) && hasHost([one.host], hostname),
+      )
+      // As in the proxy: where AgentHost has its own entry, no other counts for it.
+      const own = named.filter(({ caller }) => caller === 'agent-host')
+      return (own.length > 0 ? own : named).find(({ addresses }) => addresses)?.addresses
     },
   }
 }
